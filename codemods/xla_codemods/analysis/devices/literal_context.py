@@ -13,6 +13,7 @@ from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
 from ..syntax import is_static, walk_body
 from .availability import OTHER_ACCELERATORS
+from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
 from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
 from .specs import (
     TENSOR_METHODS,
@@ -49,6 +50,8 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.GeneratorExp, ast.S
 def place(script: ParsedFile, node: ast.expr) -> str:
     """What the place of `node`, the name of a device, says of it."""
     parent = script.parent(node)
+    if isinstance(parent, (ast.keyword, ast.Assign)) and is_for_a_simulator(script, node):
+        return ENGINE
     match parent:
         case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
             if isinstance(parent, ast.IfExp) and parent.test is node:
@@ -67,6 +70,8 @@ def place(script: ParsedFile, node: ast.expr) -> str:
             return _default(script, node, parent)
         case ast.Return():
             return _returned(script, parent)
+        case ast.Dict() if is_for_another_library(script, node):
+            return ELSEWHERE
         case ast.Dict():
             return _entry(script, node, parent)
         case (

@@ -73,6 +73,7 @@ from ...analysis.devices.availability import (
     is_guarded,
     is_one_of_many,
 )
+from ...analysis.devices.cuda_only.flags_of_libraries import is_without_torch, library_given
 from ...analysis.devices.cuda_only.kernels import chooses_kernels
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import is_for_an_engine
@@ -129,6 +130,15 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         script.settled.add(
             call.func
         )  # which knows CUDA's devices, and on an XLA host takes the other
+        return
+    if library := library_given(script, call):
+        script.settled.add(call.func)
+        if not is_without_torch(library):
+            message = (
+                f"`{_written(call.func)}()` is False on an XLA host, and `{library}` may know CUDA alone: check"
+                " whether its tensors need to move to `xla.xla_device()`"
+            )
+            yield RULE.finding(script, call, message, severity=WARNING)
         return
     if script.device_literals.is_inside(call):
         return

@@ -103,6 +103,7 @@ from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
+from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
     ARGUMENTS,
@@ -152,6 +153,24 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
     if _is_beside_xla(script, node):
         return
     yield _finding(script, node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
+
+
+@RULE.node(ast.Attribute, named=("on_gpu",))
+def on_gpu(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Finding]:
+    """`self.on_gpu` of a Lightning module or trainer."""
+    owner = ast.unparse(node.value)
+    is_trainer = owner.rpartition(".")[2] == "trainer"
+    if isinstance(node.ctx, ast.Load) and (is_trainer or is_lightnings(script, node)):
+        if (is_trainer or owner == "self") and not has_own_method(
+            script, node.value, "on_gpu", scope
+        ):
+            device = (
+                "self.device" if is_lightnings(script, node) else f"{owner}.strategy.root_device"
+            )
+            message = (
+                f"Lightning's `on_gpu` is False on XLA: use `{script.xla}.is_accelerator({device})`"
+            )
+            yield RULE.finding(script, node, message, severity=WARNING)
 
 
 @RULE.node(ast.Compare)

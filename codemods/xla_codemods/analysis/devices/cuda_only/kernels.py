@@ -12,6 +12,7 @@ from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
 from ...scopes import resolve
+from ..non_device_calls import is_of_an_engine
 from . import streams
 from .answers import all_uses, is_answer
 from .extensions import hands_to_an_extension
@@ -29,7 +30,7 @@ _KERNELS = Pattern(
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']",
     re.IGNORECASE,
 )
 # What of this says only how a function is called, which may be a helper of the project's own.
@@ -320,6 +321,9 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
     if _KERNELS.search(text) is not None and _MOVES.search(said) is None:
         return True
     if parts and all(_orders_streams(script, part) for part in parts):
+        return True
+    calls = (n for part in parts for n in walk(part) if isinstance(n, ast.Call))
+    if _MOVES.search(said) is None and any(is_of_an_engine(script.dotted(c.func)) for c in calls):
         return True
     if _uses_streams(script, parts) or any(map(_holds_kernels, _functions(script, parts))):
         return True

@@ -1,0 +1,98 @@
+"""Tests for CUDA whose result a foreign library receives: `xgboost.XGBClassifier(device="cuda" if available else "cpu")`."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from ....listened import LISTENED
+from ....patterns import Pattern
+from ...inference.library_types import FOREIGN
+from ..non_device_calls import is_of_an_engine
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+
+# Arguments that switch a library's own code for CUDA on.
+_FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)
+# Devices of a simulator, which knows CUDA's alone.
+_OF_SIMULATORS = Pattern(r"^(?:sim|simulation|physics|graphics|render(?:ing|er)?)_device(?:$|_)")
+_KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
+
+
+def library_given(script: ParsedFile, test: ast.expr) -> str | None:
+    """Return the library that is all that `test` decides for, None if there is none or `test` decides more.
+
+    Libraries that a rule knows are not among them.
+    """
+    return _library(script, test, may_be_named=True)
+
+
+def is_for_a_simulator(script: ParsedFile, device: ast.expr) -> bool:
+    """Return True if all that is done with `device` is `simulator.make(sim_device=device)`, of a foreign library."""
+    library = _library(script, device, may_be_named=True, is_device=True)
+    return library is not None and not is_without_torch(library)
+
+
+def is_for_another_library(script: ParsedFile, device: ast.expr) -> bool:
+    """Return True if all that is done with `device` is to pass it to a library without torch: `xgboost.train({"device": device})`."""
+    library = _library(script, device, may_be_named=True, is_device=True)
+    return library in FOREIGN
+
+
+def is_without_torch(library: str) -> bool:
+    """Return True if the library surely computes on devices of its own: no tensor moves because of it."""
+    return library in FOREIGN or is_of_an_engine(library)
+
+
+def _library(
+    script: ParsedFile, node: ast.expr, *, may_be_named: bool, is_device: bool = False
+) -> str | None:
+    child: ast.AST = node
+    chooses = is_device
+    for ancestor in script.ancestors(node):
+        match ancestor:
+            case ast.BoolOp() | ast.UnaryOp() | ast.Dict():
+                pass
+            case ast.IfExp(test=condition):
+                chooses = chooses or child is condition
+            case ast.Call() if child in ancestor.args:
+                return _foreign(script, ancestor, "", chooses)
+            case ast.keyword(arg=str(name)):
+                call = script.parent(ancestor)
+                return _foreign(script, call, name, chooses) if isinstance(call, ast.Call) else None
+            case ast.Assign(targets=[ast.Name() as target]) if may_be_named:
+                return _of_all_uses(script, target, is_device=chooses)
+            case _:
+                return None
+        child = ancestor
+    return None
+
+
+def _of_all_uses(script: ParsedFile, target: ast.Name, *, is_device: bool) -> str | None:
+    found = script.index.scope(target).find(target.id)
+    if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(target.id):
+        return None
+    names = [
+        name
+        for name, _ in script.index.names_of(found[0], target.id)
+        if isinstance(name.ctx, ast.Load)
+    ]
+    libraries = {_library(script, name, may_be_named=False, is_device=is_device) for name in names}
+    return libraries.pop() if len(libraries) == 1 else None
+
+
+def _foreign(script: ParsedFile, call: ast.Call, argument: str, chooses: bool) -> str | None:
+    """Return the library of `call`, if the argument can only be meant for CUDA."""
+    dotted = script.dotted(call.func)
+    library = (dotted or "").partition(".")[0]
+    if dotted is None or not library or (script.project is not None and script.project.has(dotted)):
+        return None
+    if is_without_torch(library):
+        return library
+    if library in _KNOWN or library.startswith("torch"):
+        return None
+    is_flag = _FLAG.search(argument) is not None and not chooses
+    return library if is_flag or _OF_SIMULATORS.search(argument) else None

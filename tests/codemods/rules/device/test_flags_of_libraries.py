@@ -1,0 +1,80 @@
+"""A test for CUDA that a foreign library receives must not become true on XLA."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+from ...helpers import migrated
+
+HEAD = "import torch\nfrom torch import nn\nimport easyocr, faiss, gymnasium, simlib, xgboost\n"
+TAIL = "\nnet = nn.Linear(4, 1).cuda()\n"
+ASKED = "torch.cuda.is_available()"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'env = simlib.Env(sim_device="cuda:0" if {ASKED} else "cpu")',
+        f'sim_device = "cuda:0" if {ASKED} else "cpu"\nenv = simlib.Env(sim_device=sim_device)',
+        f'env = gymnasium.make("Ant", device="cuda" if {ASKED} else "cpu")',
+        f"if {ASKED}:\n    index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)",
+        f'params = {{"device": "cuda" if {ASKED} else "cpu"}}\nmodel = xgboost.train(params, data)',
+        f'model = xgboost.XGBClassifier(tree_method="gpu_hist" if {ASKED} else "hist")',
+        f'method = "gpu_hist" if {ASKED} else "hist"',
+    ],
+)
+def test_a_choice_for_a_library_without_torch_stays(line: str) -> None:
+    assert line in migrated(HEAD + line + TAIL)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'reader = easyocr.Reader(["en"], gpu={ASKED})',
+        f"env = simlib.Env(headless=True, use_gpu_pipeline=not debug and {ASKED})",
+        f"use_gpu = {ASKED}\nenv = simlib.Env(use_gpu=use_gpu)",
+    ],
+)
+def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
+    source = HEAD + line + TAIL
+    assert line in migrated(source)
+    assert any("may know CUDA alone" in f.message for f in check(source.encode()))
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (f"parser.add_argument('--gpu', default={ASKED})", "default=xla.is_available()"),
+        (f"use_gpu = {ASKED}\nsimlib.f(gpu=use_gpu)\nif use_gpu:\n    x = x.cuda()", "use_gpu = xla.is_"),
+        (f"def f(gpu=None): ...\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
+        (f'batch = simlib.batch(device="cuda" if {ASKED} else "cpu")', "device=xla.device_type()"),
+    ],
+)  # fmt: skip
+def test_flags_of_the_program_follow_the_accelerator(line: str, after: str) -> None:
+    assert after in migrated(HEAD + line + TAIL)
+
+
+def test_on_gpu_of_lightning_is_reported() -> None:
+    source = """
+    import torch
+    import pytorch_lightning as pl
+
+    class Net(pl.LightningModule):
+        def training_step(self, batch, index):
+            if self.on_gpu:
+                batch = batch.cuda()
+            return self.trainer.on_gpu
+
+    class Own:
+        on_gpu = True
+
+        def f(self):
+            return self.on_gpu
+    """
+    found = [f.message for f in check(migrated(source).encode()) if "on_gpu" in f.message]
+    assert found == [
+        "Lightning's `on_gpu` is False on XLA: use `xla.is_accelerator(self.device)`",
+        "Lightning's `on_gpu` is False on XLA: use `xla.is_accelerator(self.device)`",
+    ]
