@@ -158,6 +158,7 @@ from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword
 from ...analysis.training.last_batch import uneven_loaders
+from ...analysis.training.shapes.constant_masks import is_constant_mask
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.graph_batches import graph_loaders
 from ...analysis.training.shapes.growing_tensor import growing_tensors
@@ -177,7 +178,16 @@ if TYPE_CHECKING:
 
 _CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
 
+<<<<<<< HEAD
 _ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
+=======
+_SAME_MASK = (
+    "this mask selects the same elements in every step, but XLA reads it back from the device each time to find their "
+    "number: compute the indices once, on the host (`index = mask.nonzero(as_tuple=True)`), and use `x[index]`"
+)
+
+_ONE_SIZE = "use one size and mask the rest, or round it up to one of a few sizes"
+>>>>>>> d61c1b83 (Report selections by a mask that a helper is passed; ask for indices where the mask is constant)
 
 RULE = Rule(
     "XLA504",
@@ -295,6 +305,9 @@ def masked(script: Script) -> Iterator[Finding]:
             continue
         if isinstance(node.ctx, ast.Store):
             yield from _written(script, node)
+        elif isinstance(node.ctx, ast.Load) and is_constant_mask(script, node.slice):
+            if _is_of_the_device(script, node.value) and _is_repeated(script, node):
+                yield RULE.finding(script, node, _SAME_MASK, effort=LOW)
         elif isinstance(node.ctx, ast.Load) and _is_selection(script, node):
             if _is_repeated(script, node):
                 message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
@@ -341,11 +354,15 @@ def _last(func: ast.expr) -> str:
 def _is_selection(script: Script, node: ast.Subscript) -> bool:
     """What has a mask on the device for an index is a tensor there, too, where nothing says otherwise."""
     if is_mask(script, node.slice):
-        return may_be_read(script, node.value) or not script.value(node.value).kinds
+        return _is_of_the_device(script, node.value)
     if not (script.accelerated and is_called_a_mask(script, node.slice)):
         return False
     value = script.value(node.value)
     return value.has(TENSOR) and not value.kinds & {ARRAY, HOST, BATCH}
+
+
+def _is_of_the_device(script: Script, node: ast.expr) -> bool:
+    return may_be_read(script, node) or not script.value(node).kinds
 
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...devices.specs import last_name
 from ...inference.values import NONE
-from ...syntax import keyword
+from ...syntax import argument_for, keyword
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 
@@ -42,6 +42,8 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
             return may_be_read(script, node)
         case ast.Name() if depth < 3:
             bindings = script.reaching(node)
+            if bindings and all(b.how == "parameter" for b in bindings):
+                return _is_passed_a_mask(script, node, depth + 1)
             return bool(bindings) and all(
                 b.how == "assign"
                 and not b.path
@@ -50,6 +52,19 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
                 for b in bindings
             )
     return False
+
+
+def _is_passed_a_mask(script: Script, node: ast.Name, depth: int) -> bool:
+    """Return True if the calls of this file pass masks for the parameter `node`, and nothing else."""
+    function = script.function(node)
+    if function is None:
+        return False
+    skip_self = isinstance(script.parent(function), ast.ClassDef)
+    given = [
+        argument_for(node.id, function, call, skip_self=skip_self)
+        for call, _ in script.index.calls_of(function.name)
+    ]
+    return bool(given) and all(a is not None and is_mask(script, a, depth) for a in given)
 
 
 def _is_boolean(script: Script, node: ast.expr) -> bool:

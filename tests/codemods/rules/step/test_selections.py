@@ -1,0 +1,86 @@
+"""Selections by a mask: in helpers, and by masks that no data decide about."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from xla_codemods.engine import check
+
+STEP = """\
+import torch
+from torch.utils.data import DataLoader
+
+{helpers}
+
+def train(model, dataset, optimizer, device, n):
+    for x, y in DataLoader(dataset, batch_size=8, drop_last=True):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        {computed}
+        loss = chosen.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def _messages(helpers: str, computed: str) -> list[str]:
+    text = STEP.format(
+        helpers=textwrap.dedent(helpers), computed=computed.replace("\n", "\n        ")
+    )
+    return [f.message for f in check(text.encode()) if f.code == "XLA504"]
+
+
+@pytest.mark.parametrize(
+    ("helpers", "computed"),
+    [
+        ("def valid(x, y):\n    return x[y > 0]", "chosen = valid(out, y)"),
+        ("def select(x, mask):\n    return x[mask]", "chosen = select(out, y > 0)"),
+        ("def select(x, *, keep):\n    return x[keep], 1", "chosen, _ = select(out, keep=y > 0)"),
+        (
+            "def inner(x, keep):\n    return x[keep]\n\ndef outer(x, keep):\n    return inner(x, keep)",
+            "chosen = outer(out, y > 0)",
+        ),
+        (
+            "class Metric:\n    def pick(self, x, keep):\n        return x[keep]\n\nmetric = Metric()",
+            "mask = y > 0\nchosen = metric.pick(out, mask)",
+        ),
+    ],
+)
+def test_a_selection_in_a_helper_is_reported(helpers: str, computed: str) -> None:
+    (message,) = _messages(helpers, computed)
+    assert "depends on data" in message
+
+
+def test_an_index_that_is_no_mask_is_not_reported() -> None:
+    helpers = "def select(x, index):\n    return x[index]"
+    assert not _messages(helpers, "chosen = select(out, torch.arange(4))")
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "~torch.eye(n, dtype=torch.bool, device=device)",
+        "torch.triu(torch.ones(n, n, dtype=torch.bool), 1).to(device)",
+        "(torch.arange(n)[:, None] < torch.arange(n)).cuda()",
+        "torch.ones(n, n).tril().bool().to(device)",
+        "torch.eye(n, device=device).logical_not()",
+    ],
+)
+def test_a_constant_mask_asks_for_indices(mask: str) -> None:
+    for computed in (
+        f"chosen = (out @ out.T)[{mask}]",
+        f"mask = {mask}\nchosen = (out @ out.T)[mask]",
+    ):
+        (message,) = _messages("", computed)
+        assert "compute the indices once" in message
+        assert "depends on data" not in message
+
+
+def test_a_mask_of_data_is_no_constant() -> None:
+    (message,) = _messages(
+        "", "mask = torch.ones(n, dtype=torch.bool).to(device) & (y > 0)\nchosen = out[mask]"
+    )
+    assert "depends on data" in message
