@@ -178,16 +178,11 @@ if TYPE_CHECKING:
 
 _CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
 
-<<<<<<< HEAD
 _ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
-=======
 _SAME_MASK = (
-    "this mask selects the same elements in every step, but XLA reads it back from the device each time to find their "
-    "number: compute the indices once, on the host (`index = mask.nonzero(as_tuple=True)`), and use `x[index]`"
+    "the mask selects the same elements in every step, but XLA reads the mask from the device each time: compute its "
+    "indices once, on the host (`index = mask.nonzero(as_tuple=True)`), and use `x[index]`"
 )
-
-_ONE_SIZE = "use one size and mask the rest, or round it up to one of a few sizes"
->>>>>>> d61c1b83 (Report selections by a mask that a helper is passed; ask for indices where the mask is constant)
 
 RULE = Rule(
     "XLA504",

@@ -75,7 +75,7 @@ def test_a_constant_mask_asks_for_indices(mask: str) -> None:
         f"mask = {mask}\nchosen = (out @ out.T)[mask]",
     ):
         (message,) = _messages("", computed)
-        assert "compute the indices once" in message
+        assert "compute its indices once" in message
         assert "depends on data" not in message
 
 
