@@ -17,6 +17,7 @@ import pytest
 
 from xla_codemods.analysis.script import Script
 from xla_codemods.engine import migrate
+from xla_codemods.manual import FENCED, HEADINGS, REQUIRED
 from xla_codemods.rules import every_rule
 from xla_codemods.source import Source
 from xla_migrate.cli import main
@@ -188,3 +189,17 @@ def test_every_setting_is_in_the_manual() -> None:
     manual = (DOCS / "settings.md").read_text(encoding="utf-8")
     for key in KEYS:
         assert f"`{key}`" in manual, key
+
+
+def test_every_rule_page_has_the_fixed_headings() -> None:
+    """Also the pages of codes without a rule, such as those of launch files."""
+    checked = 0
+    for path, text in pages().items():
+        if not re.match(r"rules/XLA\d+\.md$", path):
+            continue
+        headings = re.findall(r"^## (.+)$", FENCED.sub("", text), re.MULTILINE)
+        found = [heading for heading in headings if heading != "Suppress"]
+        assert found == [heading for heading in HEADINGS if heading in found], path
+        assert set(REQUIRED[:3]) <= set(found), path
+        checked += 1
+    assert checked > 150

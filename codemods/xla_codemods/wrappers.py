@@ -1,17 +1,31 @@
-'''Names of a user's own, mapped in the settings: a company's wrappers around CUDA (XLA003).
+'''Names of your own wrappers around CUDA, mapped in the settings.
 
-Four tables say what a name is; the value says what becomes of it.
+## What it reports
+
+Uses of names that four tables of the settings map. The value says what replaces the name.
+
+## Why it matters on XLA
+
+Without the settings, xla-migrate does not know that a wrapper of your project uses CUDA.
+
+## What to do
+
+Fix: safe, unsafe or none.
+
+Map the names in `pyproject.toml`.
+
+## Example
 
 ```toml
-[tool.xla-migrate.devices]            # called, they give the accelerator's device
-"mylib.get_device" = "xla_device"     # a name without dots is one of the runtime's
-"mylib.pick_gpu" = true               # is one, and stays as it is
+[tool.xla-migrate.devices]            # functions that return the accelerator's device
+"mylib.get_device" = "xla_device"     # a name without dots belongs to the runtime
+"mylib.pick_gpu" = true               # returns the device, and stays
 
-[tool.xla-migrate.optimizers]         # optimizer classes, or functions that make one
+[tool.xla-migrate.optimizers]         # optimizer classes, or functions that create one
 "mylib.FusedAdamW" = "torch.optim.AdamW"
 "mylib.build_optimizer" = true
 
-[tool.xla-migrate.loaders]            # loader classes, or functions that make one
+[tool.xla-migrate.loaders]            # loader classes, or functions that create one
 "mylib.CudaLoader" = "torch.utils.data.DataLoader"
 "mylib.make_loaders" = true
 
@@ -31,9 +45,9 @@ x = x.to(xla.xla_device())
 """ }]
 ```
 
-With a name the arguments stay as they are written; with braces the call must have the arguments that are named, and
-no others, else it is reported without a fix. The examples are tested before the settings are first used, and a run
-does not begin while one of them fails.
+If the value is a name, the arguments of the call stay. If it contains braces, the call must have exactly the arguments in
+the braces. Other calls are reported without a fix. The examples are tested before the settings are first used, and the run
+does not start if one of them fails.
 '''
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .target.launch_files.codes import CODES as OF_LAUNCH_FILES
 
 
 class Ours(NamedTuple):
-    """What the command says of itself, without a rule: its name, a sentence, and the manual as Markdown."""
+    """A code without a rule: its name, its summary and its manual as Markdown."""
 
     name: str
     summary: str
@@ -25,11 +25,25 @@ class Ours(NamedTuple):
 OURS = {
     CANNOT_PARSE: Ours(
         "cannot-parse",
-        "A file that cannot be judged.",
+        "A file that cannot be checked.",
         """\
-A file that cannot be judged: it cannot be decoded, or is not Python, or not of the Python that runs xla-migrate.
+A file that cannot be checked.
 
-It is left as it is, and the run ends with 2. To leave such files out, exclude them:
+## What it reports
+
+Files that cannot be decoded, and files that the Python version of xla-migrate cannot parse.
+
+## Why it matters on XLA
+
+The file may contain code that fails on XLA. It stays unchanged, and the run exits with 2.
+
+## What to do
+
+Fix: none.
+
+Correct the file, or exclude it:
+
+## Example
 
 ```toml
 [tool.xla-migrate]
@@ -40,19 +54,31 @@ extend-exclude = ["legacy/python2/"]
         "unused-suppression",
         "A comment that suppresses nothing.",
         """\
-A comment that suppresses nothing: `# xla-migrate: ignore[CODE]` on a line without such a finding.
+A comment that suppresses nothing.
 
-Remove it, or the part of it that is named: it would hide the next finding of that kind.""",
+## What it reports
+
+`# xla-migrate: ignore[CODE]` on a line without such a finding.
+
+## Why it matters on XLA
+
+The comment would hide the next finding of that code.
+
+## What to do
+
+Fix: none.
+
+Remove the comment, or the code that the finding names.""",
     ),
     **{code: Ours(row.name, row.summary, row.text) for code, row in OF_LAUNCH_FILES.items()},
 }
 
 
 def rule_of(code: str) -> tuple[Rule, Manual]:
-    """The rule with this code or name, and its manual.
+    """Return the rule with this code or name, and its manual.
 
     Raises:
-        KeyError: there is none.
+        KeyError: no rule has this code or name.
     """
     if code in (wrappers.RULE.code, wrappers.RULE.name):
         text = inspect.cleandoc(wrappers.__doc__ or "")
@@ -64,13 +90,13 @@ def rule_of(code: str) -> tuple[Rule, Manual]:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all rules, and of what the command says of itself."""
+    """Return the names of all rules and of the codes without a rule."""
     ours = (page.name for page in OURS.values())
     return (*ours, wrappers.RULE.name, *(rule.name for rule in every_rule()))
 
 
 def code_of(name: str) -> str | None:
-    """The code of the rule with this name, if there is one."""
+    """Return the code of the rule with this name, or None."""
     for code, page in OURS.items():
         if page.name == name:
             return code

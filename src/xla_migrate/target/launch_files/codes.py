@@ -16,14 +16,14 @@ TRAINING_SETTINGS = "XLA959"
 
 
 class Code(NamedTuple):
-    """A code's name and manual; `summary` is the first sentence of it."""
+    """The name and the manual of a code. `summary` is the manual's first line."""
 
     name: str
     text: str
 
     @property
     def summary(self) -> str:
-        """The manual's first line."""
+        """Return the manual's first line."""
         return self.text.partition("\n")[0]
 
 
@@ -31,95 +31,225 @@ CODES = {
     NVIDIA_IMAGE: Code(
         "nvidia-image",
         """\
-A container image with CUDA in it.
+A container image contains CUDA.
 
-`nvidia/cuda` images are a Linux distribution with CUDA: the distribution of the same version takes their place
-(`nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04` becomes `ubuntu:22.04`). Other images of NVIDIA's and PyTorch's CUDA images
-also hold PyTorch: they become the image that the settings name, and stay where none is named.
+## What it reports
+
+Images of NVIDIA and PyTorch's CUDA images in Dockerfiles, in `docker run` and in Kubernetes
+manifests.
+
+## Why it matters on XLA
+
+An XLA host does not need CUDA, and a PyTorch build for CUDA does not fit torch_xla.
+
+## What to do
+
+Fix: safe, or none.
+
+An `nvidia/cuda` image is a Linux distribution with CUDA. It becomes the distribution of the same
+version. Other images also contain PyTorch. They become the image that the settings name. Without
+that setting they are reported without a fix.
+
+## Example
+
+`nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04` becomes `ubuntu:22.04`. The settings for other images:
 
 ```toml
 [tool.xla-migrate.target]
 image = "my-registry/training:1"
-```
-
-Found in Dockerfiles, in `docker run` and in Kubernetes manifests.""",
+```""",
     ),
     CUDA_WHEEL: Code(
         "cuda-wheel",
         """\
-Wheels that are built for CUDA, and the libraries of CUDA that they need.
+A wheel is built for CUDA, or belongs to the libraries of CUDA.
 
-`torch==2.9.0+cu128` becomes `torch==2.9.0`, an index `.../whl/cu128` the same index's `.../whl/cpu` (a page
-`.../torch-2.9.0+cu128.html` that for `+cpu`), and the `nvidia-...-cu12` packages, conda's `pytorch-cuda` and `cudatoolkit`
-and its channel `nvidia`, and the system's packages of CUDA (`apt-get install libnccl2 cuda-toolkit-12-4`) go: torch_xla
-runs with torch's wheels for the CPU, and brings the library of its device itself.""",
+## What it reports
+
+Versions, indexes and packages for CUDA in requirements, in conda environments and in commands that
+install them.
+
+## Why it matters on XLA
+
+torch_xla runs with PyTorch's wheels for the CPU, and includes the library of its device.
+
+## What to do
+
+Fix: safe.
+
+Use the wheels for the CPU, and remove the libraries of CUDA.
+
+## Example
+
+- `torch==2.9.0+cu128` becomes `torch==2.9.0`.
+- The index `.../whl/cu128` becomes `.../whl/cpu`, and the page `.../torch-2.9.0+cu128.html` becomes
+  the page for `+cpu`.
+- These are removed: `nvidia-...-cu12` packages, conda's `pytorch-cuda`, `cudatoolkit` and channel
+  `nvidia`, and CUDA packages of the system (`apt-get install libnccl2 cuda-toolkit-12-4`).""",
     ),
     CUDA_PACKAGE: Code(
         "cuda-package",
         """\
-A package that needs CUDA to be installed, or does nothing without.
+A package needs CUDA.
 
-apex and flash-attn are built by nvcc, so that their installation fails on an XLA host: their lines go. What used them is
-found in the Python files, by the rules for it. Packages that install anywhere but have no kernels for XLA devices
-(bitsandbytes, xformers, DeepSpeed, CuPy, DALI ...) are left to a person.""",
+## What it reports
+
+Packages that need CUDA to be installed, or that have no kernels for XLA devices.
+
+## Why it matters on XLA
+
+nvcc builds apex and flash-attn, so their installation fails on an XLA host. bitsandbytes, xformers,
+DeepSpeed, CuPy, DALI and similar packages install, but have no kernels for XLA devices.
+
+## What to do
+
+Fix: safe, or none.
+
+Lines of packages that cannot be installed are removed. Remove the others when the script no longer
+uses them. Rules for the Python files report the code that uses a package.""",
     ),
     CUDA_VARIABLE: Code(
         "cuda-variable",
         """\
-An environment variable of CUDA, NCCL or torch_xla alone in a launch file.
+An environment variable belongs to CUDA, NCCL or torch_xla only.
 
-XLA does not read the variables of CUDA and NCCL. They do no harm, so they are notes and do not change the exit code. If
-`for` in `[tool.xla-migrate.target]` is a Neuron machine, `CUDA_VISIBLE_DEVICES` becomes `NEURON_RT_VISIBLE_CORES` if its
-devices follow one another (`0,1,2,3` or `0`). On a TPU, set `TPU_VISIBLE_CHIPS` and `TPU_PROCESS_BOUNDS` to choose chips.
-The same line in several files is printed once, with their number.
+## What it reports
 
-`XLA_USE_BF16=1` and `XLA_DOWNCAST_BF16=1` make torch_xla compute in bfloat16 what says float32; on every other device the training
-is in float32 then. What torch_xla 2.9 no longer reads (`XRT_TPU_CONFIG` ...) is found, too.""",
+Variables of CUDA and NCCL in launch files, and variables that torch_xla 2.9 no longer reads
+(`XRT_TPU_CONFIG` and others). If several files contain the same line, it is printed once with their
+number.
+
+## Why it matters on XLA
+
+XLA does not read the variables of CUDA and NCCL. They do no harm, so they are notes and do not
+change the exit code. `XLA_USE_BF16=1` and `XLA_DOWNCAST_BF16=1` make torch_xla compute float32 in
+bfloat16, but on each other device the training runs in float32.
+
+## What to do
+
+Fix: safe, or none.
+
+If `for` in `[tool.xla-migrate.target]` is a Neuron machine, `CUDA_VISIBLE_DEVICES` becomes
+`NEURON_RT_VISIBLE_CORES`, provided that its devices are consecutive (`0,1,2,3` or `0`). On a TPU,
+set `TPU_VISIBLE_CHIPS` and `TPU_PROCESS_BOUNDS` to choose chips.""",
     ),
     GPU_RESOURCE: Code(
         "gpu-resource",
         """\
-A container, a job or a pod asks for GPUs.
+A container, a job or a pod requests GPUs.
 
-`docker run --gpus all` fails where NVIDIA's runtime is not installed, and a job that asks SLURM or Kubernetes for GPUs
-does not start. With `for` set to a Neuron machine, `--gpus` becomes the Neuron devices of the host, and with `devices`
-also `nvidia.com/gpu: 8` becomes `aws.amazon.com/neuroncore: 32`. SLURM's resources have the names that the cluster's
-administrators gave them; pods on TPUs need node selectors, too: both are left to a person.""",
+## What it reports
+
+`docker run --gpus`, and requests for GPUs in SLURM scripts and Kubernetes manifests.
+
+## Why it matters on XLA
+
+`docker run --gpus all` fails without NVIDIA's runtime. A job that requests GPUs does not start.
+
+## What to do
+
+Fix: safe, or none.
+
+If `for` is a Neuron machine, `--gpus` becomes the Neuron devices of the host. With `devices`,
+`nvidia.com/gpu: 8` becomes `aws.amazon.com/neuroncore: 32`.
+
+## Limits
+
+The names of SLURM's resources depend on the cluster, and pods on TPUs also need node selectors. You
+need to change both by hand.""",
     ),
     GPU_LAUNCHER: Code(
         "gpu-launcher",
         """\
-A launcher that counts GPUs, or drives them.
+A launcher counts or needs GPUs.
 
-`torchrun --nproc_per_node=gpu` fails without CUDA; with `devices` in the settings the number takes its place, and a
-number that is not that of `devices` becomes it. `accelerate launch --mixed_precision fp16` and `ACCELERATE_MIXED_PRECISION=fp16`
-become `bf16`; `--num_processes 8`, of which accelerate starts one on XLA, `--multi_gpu`, `--use_deepspeed`, DeepSpeed's launcher and horovodrun are left to a person: torchrun starts one process per device.""",
+## What it reports
+
+`torchrun --nproc_per_node=gpu`, `accelerate launch`, DeepSpeed's launcher and horovodrun.
+
+## Why it matters on XLA
+
+`torchrun --nproc_per_node=gpu` fails without CUDA. accelerate starts one process on XLA, whatever
+`--num_processes` says. The other launchers need GPUs.
+
+## What to do
+
+Fix: safe, or none.
+
+Use torchrun, which starts one process per device. With `devices` in the settings, its number
+replaces `gpu` and other numbers. `accelerate launch --mixed_precision fp16` and
+`ACCELERATE_MIXED_PRECISION=fp16` become `bf16`. You need to change `--num_processes`,
+`--multi_gpu`, `--use_deepspeed` and the other launchers by hand.""",
     ),
     NVIDIA_PROGRAM: Code(
         "nvidia-program",
         """\
-A program of NVIDIA's, which an XLA host does not have.
+An XLA host does not have NVIDIA's programs.
 
-`nvidia-smi` alone on a line becomes `neuron-ls` where `for` is a Neuron machine. What is computed from its output, nvcc,
-nsys, ncu, compute-sanitizer, and `module load cuda` are left to a person.""",
+## What it reports
+
+`nvidia-smi`, nvcc, nsys, ncu, compute-sanitizer and `module load cuda`.
+
+## Why it matters on XLA
+
+The command fails on an XLA host.
+
+## What to do
+
+Fix: safe, or none.
+
+`nvidia-smi` alone on a line becomes `neuron-ls` if `for` is a Neuron machine. You need to change
+code that parses its output, and the other programs, by hand.""",
     ),
     TORCH_VERSION: Code(
         "torch-version",
-        f"""\
-A torch that torch_xla does not fit.
+        """\
+A version of PyTorch does not match torch_xla.
 
-torch_xla {"2.9"} is the last release, and runs with torch 2.9 only. Which version is right for the rest of the
-requirements is for a person to say; `pip install 'torch==2.9.*' 'torch_xla==2.9.*'` takes two that fit.""",
+## What it reports
+
+Requirements with a version of PyTorch other than 2.9.
+
+## Why it matters on XLA
+
+torch_xla 2.9 is the last release, and runs with PyTorch 2.9 only.
+
+## What to do
+
+Fix: none.
+
+Pin `torch==2.9.*`, add `torch_xla==2.9.*`, and check that the other requirements support this
+version of PyTorch.""",
     ),
     TRAINING_SETTINGS: Code(
         "training-settings",
         """\
-A value in a file of settings on which a framework fails with XLA.
+A value in a settings file makes a framework fail on XLA.
 
-Read are accelerate's config (`distributed_type`, `mixed_precision`), the arguments of transformers' trainers and of
-`from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` ...) and those of Lightning's Trainer (`accelerator`,
-`strategy`, `precision`), at any depth of YAML: mappings that hold at least two keys of the framework's own; and DeepSpeed's
-configurations in JSON, which the runtime's engine reads.
+## What it reports
+
+Values in YAML files at any depth, in mappings with at least two keys of the framework: accelerate's
+config (`distributed_type`, `mixed_precision`), arguments of transformers' trainers and of
+`from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` and others), and arguments of Lightning's
+Trainer (`accelerator`, `strategy`, `precision`). Also DeepSpeed's configurations in JSON, which the
+runtime's engine reads.
+
+## Why it matters on XLA
+
+The framework fails as if the script contained the value.
+
+## What to do
+
+Fix: safe, or none.
+
+`optim: adamw_torch_fused` becomes `adamw_torch`, and `fp16: true` becomes `bf16: true`. `fused:
+true` next to other arguments of an optimizer (`lr`, `betas`, `weight_decay` and others) becomes
+`false`. FSDP, quantisation, activation checkpointing and accelerate's DeepSpeed need manual
+changes: the finding names the settings to transfer. In DeepSpeed's configurations, each entry
+without a counterpart on XLA is reported (1-bit optimizers, sparse attention, curricula, monitors
+and others).
+
+## Example
 
 ```yaml
 trainer:
@@ -127,12 +257,6 @@ trainer:
   devices: 8
   strategy: ddp          # becomes auto
   precision: 16-mixed    # becomes bf16-mixed
-```
-
-`optim: adamw_torch_fused` becomes `adamw_torch`, `fp16: true` becomes `bf16: true`, and `fused: true` beside other
-arguments of an optimizer (`lr`, `betas`, `weight_decay` ...) becomes `false`. FSDP, quantisation and activation
-checkpointing are left to a person, and so is accelerate's DeepSpeed: the finding says which of its settings to carry over.
-In DeepSpeed's configurations each part is named that XLA has no counterpart of (1-bit optimizers, sparse attention,
-curricula, monitors ...).""",
+```""",
     ),
 }
