@@ -35,7 +35,13 @@ def callers_of(
         uses = [(start, node) for node in _called_objects(start, script, owner)]
     else:
         uses = [(script, node) for node in _uses(script, function, unknown)]
-    for use in _uses_elsewhere(script, function):
+    if isinstance(owner, ast.ClassDef) and script is not start:
+        uses += [
+            (start, node)
+            for node, scope in start.index.attributes(name)
+            if not _is_of_another(start, node, scope, owner)
+        ]
+    for use in _uses_elsewhere(script, function) if script is start else ():
         if use is None:
             raise unknown
         other = script_of(start, use.path)

@@ -192,6 +192,9 @@ def uses_in_other_modules(
 
     `start` is the file that is analysed. Raises `Blocked` for a module that cannot be parsed.
     """
+    if script is not start:  # objects of third modules get their own numbers
+        yield from ((start, node) for node in attributes_read(start, name, definition))
+        return
     if script.project is None or not script.is_imported_elsewhere(definition.name):
         return
     for use in uses_elsewhere(script.project, definition.name, name):

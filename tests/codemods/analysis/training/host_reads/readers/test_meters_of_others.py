@@ -160,3 +160,8 @@ def test_meters_of_an_object(last: str, is_read_later: bool) -> None:
     modules = Modules({name: text.encode() for name, text in files.items()})
     result = migrate(modules.files["train.py"], Options(), "train.py", Project(modules, "train.py"))
     assert ("self.loss.add(xla.item(loss), len(x))" in result.data.decode()) is is_read_later
+
+
+def test_a_meter_of_a_third_module_is_another_object() -> None:
+    third = "from utils import Averager\nother = Averager()\nsend(other.v, other.item())\n"
+    assert READ in _migrated(third=third)
