@@ -126,7 +126,7 @@ class FileVerdict(Record):
         migrated: findings that were dealt with, with their places in the original.
         data: the new bytes, where they differ from the old.
         notes: (line, cell, reason) of fixes that could not be made.
-        problem: why it could not be judged, or not be written, where it has no line of its own.
+        problem: why it could not be judged, or not be written, if it has no line of its own.
         failed: it was not judged, or not written: the run ends with 2.
         settled: judging the same bytes again changes nothing.
         project: the fingerprint of the project whose other modules had a say in it; empty where none had.
@@ -164,7 +164,7 @@ class FileOutcome(Record):
         left_path: the file whose lines the findings left count, where that is not `path`: the one that was written.
         written: the new source went to the disk, or to standard output.
         copy: where the original is kept, if git could not give it back.
-        diff: old against new, where it was asked for.
+        diff: old against new, if requested.
     """
 
     __slots__ = (

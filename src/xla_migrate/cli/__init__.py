@@ -54,7 +54,7 @@ def _run(words: list[str]) -> int:
         return _internal(error, words)
 
 
-# A device that is full, a quota, a broken device, a descriptor that is not open: of standard output, where there is no
+# A device that is full, a quota, a broken device, a descriptor that is not open: of standard output, if there is no
 # name of a file.
 _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 

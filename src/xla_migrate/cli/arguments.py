@@ -1,6 +1,6 @@
 """The arguments of `xla-migrate PATH...` and `xla-migrate check PATH...`.
 
-Words without options are the paths; only where there are options is argparse imported, which takes 9 ms of the 20 to 40
+Words without options are the paths; only if there are options is argparse imported, which takes 9 ms of the 20 to 40
 that a run over files takes that are cached, or have nothing in them for us.
 """
 

@@ -49,7 +49,7 @@ def _all_options() -> dict[str, list[str]]:
 
 
 def _from_help(name: str) -> list[str]:
-    """The options in the text that `xla-migrate NAME --help` prints; none where it cannot be imported."""
+    """The options in the text that `xla-migrate NAME --help` prints; none if it cannot be imported."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, ImportError):
         command(name)(["--help"])

@@ -92,7 +92,7 @@ def _versions(found: dict[str, Any]) -> DoctorCheck:
 
 
 def mismatch(torch: str, torch_xla: str) -> DoctorCheck | None:
-    """What is wrong with two versions of which one cannot be imported beside the other; None where they match."""
+    """What is wrong with two versions of which one cannot be imported beside the other; None if they match."""
     if _minor(torch) == _minor(torch_xla):
         return None
     same = ".".join(map(str, _minor(torch_xla)))

@@ -142,7 +142,7 @@ def _ending(name: str) -> list[str]:
 
 
 def _listening(name: str) -> str:
-    """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing where there are none."""
+    """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing if there are none."""
     last = name.rpartition(".")[2]
     rules = [rule for rule in every_rule() if name in rule.calls or name in rule.references]
     if name.partition(".")[0] not in ROOTS:
@@ -155,7 +155,7 @@ def _listening(name: str) -> str:
 
 
 def _below(name: str) -> str:
-    """The names in a module that rules look at, such as those of torch.utils; nothing where there are none."""
+    """The names in a module that rules look at, such as those of torch.utils; nothing if there are none."""
     begin = f"{name}."
     heard = {
         dotted: rule
@@ -198,7 +198,7 @@ def _row(row: Row) -> str:
 
 
 def _example(row: Row) -> list[str]:
-    """The shortest example in the manual of the row's rule in which the name is rewritten; none where there is none."""
+    """The shortest example in the manual of the row's rule in which the name is rewritten; none if there is none."""
     if row.fate not in (catalog.REWRITTEN, catalog.REMOVED):
         return []
     _, page = rule_of(row.rule)

@@ -98,7 +98,7 @@ def _add_copies(out: ProjectMigration, project: Path) -> None:
 
 
 def migrated_or_fail(script: Path, unsafe: bool) -> ProjectMigration:
-    """`migrated_project`; where it cannot be, one line says why and the command ends with 2."""
+    """`migrated_project`; if it cannot be, one line says why and the command ends with 2."""
     try:
         return migrated_project(script, unsafe)
     except (SettingsError, MigrationError, OSError) as error:

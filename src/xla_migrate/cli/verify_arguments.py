@@ -40,7 +40,7 @@ class Asked:
     Attributes:
         request: how both sides are run and judged.
         writing: it was `xla-migrate PATH... --verify`.
-        paths: what is to be migrated and written then; the script is the first.
+        paths: what must be migrated and written then; the script is the first.
         command: the options that are the command's own then.
         migrated: the migrated script, or the folder with it, to compare with in place of the tool's migration; or None.
         unsafe: migrate with unsafe fixes, too.

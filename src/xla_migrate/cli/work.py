@@ -85,7 +85,7 @@ class RunOptions:
         return "" if origin == "cuda" else origin
 
     def style_of(self, settings: Settings) -> str:
-        """What files with these settings are to be written with: "runtime" or "native"."""
+        """What files with these settings must be written with: "runtime" or "native"."""
         return self.style or settings.style
 
     def key(self, settings: Settings) -> tuple[object, ...]:
@@ -135,7 +135,7 @@ def do(
     if is_ours and recall is not None and (known := recall(found, digest)) is not None:
         unsafe = options.is_unsafe(found.settings)
         return FileResult(FileOutcome(found.shown, known, unsafe), known_as, digest, known)
-    # A file that somebody named is told to be broken even where there is nothing for us in it.
+    # A file that somebody named is told to be broken even if there is nothing for us in it.
     if is_ours:
         verdict = verdict_on(data, found, options)
     else:

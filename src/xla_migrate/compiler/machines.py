@@ -15,7 +15,7 @@ NEURON, TPU, CPU = "neuron", "tpu", "cpu"
 class Machine(NamedTuple):
     """One kind of machine.
 
-    `kind` says whose compiler and runtime it has. `compiles_for` is the compiler's own name of it, where it can be
+    `kind` says whose compiler and runtime it has. `compiles_for` is the compiler's own name of it, if it can be
     told one; `pjrt` the value of PJRT_DEVICE.
     """
 

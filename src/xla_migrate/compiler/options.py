@@ -32,7 +32,7 @@ class Becomes(NamedTuple):
     """What an option becomes on one kind of machine.
 
     `form` is the flag or the value, with `{}` for the option's value, or a table of those by value. `values` are those
-    that are allowed there (none: any); `default` is what holds where nothing is set.
+    that are allowed there (none: any); `default` is what holds if nothing is set.
     """
 
     variable: str

@@ -119,7 +119,7 @@ def folder() -> str:
 
 
 def trusted(state: State) -> State | None:
-    """`state`, or None where it cannot vouch for the content; to be asked as soon as the file is read.
+    """`state`, or None if it cannot vouch for the content; to be asked as soon as the file is read.
 
     A file that changed this very moment can change again within the same tick of the file system's clock.
     """

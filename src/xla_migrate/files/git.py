@@ -23,7 +23,7 @@ def can_restore(path: str, data: bytes) -> bool:
         answer = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     except OSError:  # no git
         return False
-    # "<mode> <hash> <stage>\t<path>", nothing where it is not tracked; other stages are of an unfinished merge.
+    # "<mode> <hash> <stage>\t<path>", nothing if it is not tracked; other stages are of an unfinished merge.
     fields = answer.stdout.partition(b"\t")[0].split()
     if answer.returncode or len(fields) != 3 or fields[2] != b"0":
         return False

@@ -57,7 +57,7 @@ class Patterns:
         return bool(self._negated)
 
     def decide(self, path: str, is_folder: bool) -> bool | None:
-        """True if `path` (relative to the patterns' folder, with `/`) is ignored; None where no pattern matches.
+        """True if `path` (relative to the patterns' folder, with `/`) is ignored; None if no pattern matches.
 
         A path below an ignored folder is ignored too; that is for the caller, who does not enter the folder.
         """

@@ -63,7 +63,7 @@ def names_in(data: bytes) -> frozenset[str]:
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == NAME and not node.level:
             used |= {alias.name for alias in node.names}
-    # A file that only imports it has the mended torch.
+    # A file that only imports it has the fixed torch.
     return frozenset(used & homes().keys()) or frozenset({"xla_device"} if local else ())
 
 
@@ -111,7 +111,7 @@ def files(names: Iterable[str]) -> dict[str, str]:
 
 
 def known_names(folder: str) -> frozenset[str]:
-    """The names that the copy in `folder` has; none where there is no copy."""
+    """The names that the copy in `folder` has; none if there is no copy."""
     if not is_ours(folder):
         return frozenset()
     import ast

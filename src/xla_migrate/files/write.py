@@ -27,7 +27,7 @@ def rewrite(path: str, old: bytes, new: bytes, state: State, keep: bool) -> str:
     Args:
         path: a file, or a link to it.
         old: what was read.
-        new: what is to be written.
+        new: what must be written.
         state: the file's state when it was read; if it has changed since, nothing is written.
         keep: keep the original beside the file.
 
@@ -98,7 +98,7 @@ def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
 
     Args:
         path: where it goes.
-        data: what is to be written.
+        data: what must be written.
         like: a file whose mode it has.
         keep: keep what is there beside it, where that is something else.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """What a report shows of one file."""
 
         def line(self, row: Diagnostic) -> str:
-            """The first line of a finding's place, without its end; empty where it is not known."""
+            """The first line of a finding's place, without its end; empty if it is not known."""
 
         def fix(self, row: Diagnostic) -> list[str]:
             """What a run makes of it: lines that begin with `-` or `+`; none where it leaves it."""
@@ -95,7 +95,7 @@ def following(run: Run, script: str, paint: Paint) -> Iterator[str]:
 
     Args:
         run: what was done.
-        script: a file that was rewritten and looks like a program; empty where there is none.
+        script: a file that was rewritten and looks like a program; empty if there is none.
         paint: colours.
     """
     code = next((row.code for o in run.outcomes for row in o.verdict.left if row.fails), "")

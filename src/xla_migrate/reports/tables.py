@@ -27,7 +27,7 @@ _HEAD = ("findings", "by a run", "--unsafe", "left to you", "low", "medium", "hi
 
 
 def effort(run: Run) -> Iterator[str]:
-    """By file and in all: how much of the work a run does by itself, and what is left to a person."""
+    """By file and in all: how much of the work a run does by itself, and what needs a manual change."""
     rows = [(one_line(o.path), _figures(run.replace(outcomes=(o,)))) for o in run.outcomes]
     rows = [row for row in rows if row[1][0]]
     rows.sort(key=lambda row: (-row[1][3], -row[1][0], row[0]))

@@ -17,7 +17,7 @@ class Tally:
         migrated: findings that were dealt with.
         safe, unsafe: findings left that a run fixes, and that it fixes with --unsafe only.
         refused: findings left whose fix could not be made; only after a rewrite.
-        by_hand: findings left for a person.
+        by_hand: findings that need manual changes.
         hand_codes, by_effort: of these the codes, and how many take how much effort.
         notes: findings that are only worth knowing.
         speed: findings left that are about speed only.

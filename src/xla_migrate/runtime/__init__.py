@@ -262,7 +262,7 @@ __all__ = [
     "xla_device",
 ]
 
-# Where the names are that are imported when they are asked for.
+# Where the names are that are imported on request.
 _LAZY = {
     "compat.accelerate": "patch_accelerate",
     "compat.accelerate_checkpoints": "gather_lists load_state save_model save_state",

@@ -27,7 +27,7 @@ class Choice:
 
     Attributes:
         backend: "torch_xla" or "eager".
-        device: the kind of eager devices, "cpu" where there is no accelerator; "xla".
+        device: the kind of eager devices, "cpu" if there is no accelerator; "xla".
         why: what decided.
         absent: what is installed and has no device here, in a sentence; or "".
     """

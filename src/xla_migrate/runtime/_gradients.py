@@ -2,7 +2,7 @@
 
 Those of a ``DistributedDataParallel`` are averaged by it, in backward. Others are by
 ``reduce_gradients`` and ``optimizer_step``, the first that comes after a backward. Where a program
-has such a wrapper, it has said what is to be averaged: ``optimizer_step`` leaves all else alone, and
+has such a wrapper, it has said what must be averaged: ``optimizer_step`` leaves all else alone, and
 ``reduce_gradients`` what stands in one optimizer with what is wrapped.
 """
 

@@ -15,7 +15,7 @@ def memory_info() -> dict[str, int | None]:
     """Resident set, its peak, and what the machine or its container allows.
 
     Raises:
-        RuntimeError: where there is no /proc.
+        RuntimeError: if there is no /proc.
     """
     if not _STATUS.exists():
         raise RuntimeError("the memory of this process can only be read on Linux")

@@ -40,12 +40,12 @@ def replica_of_environment() -> tuple[int, int, int]:
 
 
 def local_rank() -> int | None:
-    """The number of this process on its host, from 0; None where no launcher says."""
+    """The number of this process on its host, from 0; None if no launcher says."""
     return _first(_LOCAL_RANK)
 
 
 def local_size() -> int | None:
-    """How many processes of this job are on this host; None where no launcher says."""
+    """How many processes of this job are on this host; None if no launcher says."""
     found = _first(_LOCAL_SIZE)
     return found if found is not None else _slurm_tasks(os.environ)
 
@@ -83,7 +83,7 @@ def has_agent() -> bool:
     """True if torchrun's agent is where replicas meet.
 
     At any other address torch has all of them call, and none listen: a script that was made for
-    ``mp.spawn`` and has an address of its own would wait for ever under torchrun.
+    ``mp.spawn`` and has an address of its own would wait forever under torchrun.
     """
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 

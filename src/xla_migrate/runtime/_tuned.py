@@ -4,7 +4,7 @@ Environment variables, read when the runtime is imported:
 
     XLA_MIGRATE_BATCHES_PER_EXECUTION, XLA_MIGRATE_LOADER_PREFETCH_SIZE,
     XLA_MIGRATE_DEVICE_PREFETCH_SIZE, XLA_MIGRATE_TRANSFER_THREADS   of every MpDeviceLoader
-    XLA_MIGRATE_READ_AHEAD=0        every batch is read when the loop asks for it
+    XLA_MIGRATE_READ_AHEAD=0        every batch is read when the loop needs it
     XLA_MIGRATE_WORKERS             processes of the DataLoader in every MpDeviceLoader
     XLA_MIGRATE_PRECISION           of xla.autocast: float32 switches it off, bfloat16 on
     XLA_MIGRATE_TORCH_COMPILE=1     xla.compile is torch.compile(backend="openxla")
@@ -56,7 +56,7 @@ def for_loader(tuning: T) -> T:
 
 
 def reads_ahead() -> bool:
-    """False where batches are to be read when the loop asks for them."""
+    """False where batches must be read when the loop asks for them."""
     return os.environ.get("XLA_MIGRATE_READ_AHEAD") != "0"
 
 

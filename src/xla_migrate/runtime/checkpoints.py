@@ -66,7 +66,7 @@ def save(
         kwargs: More arguments for ``torch.save``.
 
     Raises:
-        RuntimeError: where the other replicas would have to come and do not.
+        RuntimeError: if the other replicas would have to come and do not.
 
     Example:
         >>> xla.save({"model": model.state_dict()}, folder / "step_1.pt")
@@ -303,7 +303,7 @@ def _is_written_in_place(path: str | os.PathLike[str]) -> bool:
 
 
 def _names_accelerator(map_location: Any) -> bool | None:
-    """True if ``map_location`` asks for the accelerator, or None where it does not say."""
+    """True if ``map_location`` asks for the accelerator, or None if it does not say."""
     if map_location is None:
         return None
     if isinstance(map_location, Mapping):

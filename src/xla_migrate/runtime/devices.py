@@ -50,7 +50,7 @@ def xla_device(spec: DeviceSpec = None) -> torch.device:
             honoured. ``"cpu"`` and ``"meta"`` are what they say.
 
     Returns:
-        The device with its index (``xla:0``, ``cuda:0``); the CPU where there is no accelerator.
+        The device with its index (``xla:0``, ``cuda:0``); the CPU if there is no accelerator.
 
     Raises:
         ValueError: if ``spec`` names no device.
@@ -156,7 +156,7 @@ def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
 
     Args:
         x: A tensor; a module (its first parameter or buffer decides, none is False); or a device
-            as ``xla_device`` takes it, in the old spellings too, which is True where there is an
+            as ``xla_device`` takes it, in the old spellings too, which is True if there is an
             accelerator that it would mean.
 
     Returns:

@@ -86,7 +86,7 @@ def set_cudnn(
     enabled: bool | None = None,
     allow_tf32: bool | None = None,
 ) -> None:
-    """Set the flags of ``torch.backends.cudnn`` that are given, where there is CUDA.
+    """Set the flags of ``torch.backends.cudnn`` that are given, if there is CUDA.
 
     Elsewhere there is no cuDNN, and nothing to set.
 

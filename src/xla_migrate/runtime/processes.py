@@ -18,7 +18,7 @@ def rank() -> int:
     """The number of this replica among all, from 0. Does not initialise the device.
 
     Returns:
-        0 where there is one replica.
+        0 if there is one replica.
 
     Example:
         >>> torch.manual_seed(7 + xla.rank())
@@ -31,7 +31,7 @@ def local_rank() -> int:
     """The number of this replica on its host, from 0. Does not initialise the device.
 
     Returns:
-        0 where there is one replica.
+        0 if there is one replica.
 
     Example:
         >>> xla.local_rank()
@@ -44,7 +44,7 @@ def world_size() -> int:
     """How many replicas there are. Does not initialise the device.
 
     Returns:
-        1 where there is no process group.
+        1 if there is no process group.
 
     Example:
         >>> batch_size = 256 // xla.world_size()
@@ -56,7 +56,7 @@ def is_master() -> bool:
     """True if this is the replica that writes files and logs.
 
     Returns:
-        True or False; True where there is one replica.
+        True or False; True if there is one replica.
 
     Example:
         >>> if xla.is_master():
@@ -93,7 +93,7 @@ def launch(
 ) -> Any:
     """``torch.multiprocessing.spawn`` for the devices of this host: ``fn(local_rank, *args)``.
 
-    Where there is one device ``fn`` runs in this process, and so it does under torchrun, which has
+    If there is one device ``fn`` runs in this process, and so it does under torchrun, which has
     started the processes already.
 
     Args:
@@ -160,7 +160,7 @@ def init_process_group(
 ) -> None:
     """``torch.distributed.init_process_group`` with the backend that fits the device.
 
-    Where there is one replica, no address, port or environment variable is needed. Rank and world
+    If there is one replica, no address, port or environment variable is needed. Rank and world
     size that are given, such as those of SLURM or MPI, are this replica's from then on, also in the
     environment.
 
@@ -176,7 +176,7 @@ def init_process_group(
         device_id: As for torch, on CUDA.
 
     Raises:
-        ValueError: where the rank is not below the world size.
+        ValueError: if the rank is not below the world size.
         RuntimeError: on accelerators, where torch_xla counts replicas in another way.
 
     Example:

@@ -128,7 +128,7 @@ def set_rng_state_all(states: Sequence[State]) -> None:
 
     Args:
         states: From ``get_rng_state_all``. Of several devices' states, a process with one device
-            takes that of its local rank. An empty list, which CUDA writes where it has no device,
+            takes that of its local rank. An empty list, which CUDA writes if it has no device,
             restores nothing, with a warning.
 
     Example:

@@ -109,7 +109,7 @@ def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
         nothing measures is None.
 
     Raises:
-        RuntimeError: where the device tells nothing of its memory.
+        RuntimeError: if the device tells nothing of its memory.
 
     Example:
         >>> sorted(xla.memory_info())
@@ -128,7 +128,7 @@ def mem_get_info(device: DeviceSpec = None) -> tuple[int, int]:
         ``(free, total)``, in bytes.
 
     Raises:
-        RuntimeError: where the device tells nothing of its memory.
+        RuntimeError: if the device tells nothing of its memory.
 
     Example:
         >>> free, total = xla.mem_get_info()

@@ -42,7 +42,7 @@ def optimizer_step(
     Does not mark the step: a device loader does, or ``mark_step`` (fact 1.20).
 
     Args:
-        optimizer: Anything with ``step``, and, where there are several replicas, ``param_groups``.
+        optimizer: Anything with ``step``, and, if there are several replicas, ``param_groups``.
         closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
             runs, not those from before (fact 1.23).
         average: False for parameters that are each replica's own, as in model parallelism: their
@@ -118,7 +118,7 @@ def _warn_of_the_host(optimizer: Any) -> None:
 
 
 def reduce_unasked(optimizer: Any, average: bool | None = None) -> None:
-    """What a step does with gradients that nobody has said are to be averaged."""
+    """What a step does with gradients that nobody has said must be averaged."""
     if average is None and _gradients.wrapper_exists():
         if world_size() > 1:
             _gradients.check_complete(optimizer)

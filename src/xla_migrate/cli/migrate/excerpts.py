@@ -23,7 +23,7 @@ class Excerpts:
 
     Args:
         outcome: what was found in it.
-        found: the file; None where it is not known: then there is nothing to show.
+        found: the file; None if it is not known: then there is nothing to show.
         options: what the run was asked for.
     """
 
@@ -43,7 +43,7 @@ class Excerpts:
             self._lines = self._of(path)
 
     def line(self, row: Diagnostic) -> str:
-        """The first line of the finding's place; empty where it is not known."""
+        """The first line of the finding's place; empty if it is not known."""
         lines = self._lines.get(row.cell, [])
         return lines[row.line - 1] if row.line <= len(lines) else ""
 

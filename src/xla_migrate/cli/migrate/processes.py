@@ -36,7 +36,7 @@ def spread(
     """Call `done(k, do(items[k]))` for every item, in any order.
 
     Args:
-        items: what is to be done.
+        items: what must be done.
         weights: how long each takes, in any unit.
         do: does one; what it returns must be picklable. It may not raise.
         jobs: the most processes to use.

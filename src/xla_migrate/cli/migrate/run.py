@@ -66,7 +66,7 @@ def run(words: Sequence[str], checking: bool) -> int:
 
 
 def refuse_missing(paths: Sequence[str]) -> None:
-    """Where one of `paths` is not there, nothing is to be written: it may be a sub-command with a slip in it.
+    """Where one of `paths` is not there, nothing must be written: it may be a sub-command with a slip in it.
 
     Raises:
         SystemExit: one is missing.

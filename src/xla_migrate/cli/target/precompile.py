@@ -16,7 +16,7 @@ BATCHES = 5  # of each loop; published trial runs take 4 to 15 steps
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the arguments say; the exit code: 0, 1 where nothing was or not all could be compiled, or the command's.
+    """Do what the arguments say; the exit code: 0, 1 if nothing was or not all could be compiled, or the command's.
 
     Raises:
         SystemExit: wrong usage.

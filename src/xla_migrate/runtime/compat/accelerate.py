@@ -1,4 +1,4 @@
-"""What accelerate does otherwise on XLA devices, mended. accelerate is imported when this is called.
+"""What accelerate does otherwise on XLA devices, fixed. accelerate is imported when this is called.
 
 Tried with accelerate 1.15 and torch_xla 2.9.
 """
@@ -30,7 +30,7 @@ from .accelerate_gradients import patch_gradients
 def patch_accelerate() -> None:
     """Let accelerate, and transformers' Trainer, do on XLA what they do on CUDA.
 
-    - A loader is read when the loop asks for a batch. accelerate lets torch_xla read it ahead in a thread, and
+    - A loader is read when the loop needs a batch. accelerate lets torch_xla read it ahead in a thread, and
       so learns of its end before the loop is there: gradient accumulation steps at other batches,
       ``gather_for_metrics`` keeps the samples that fill up the last batch, and an exception of the dataset ends
       the epoch silently (fact 1.82). Worker processes still read ahead.

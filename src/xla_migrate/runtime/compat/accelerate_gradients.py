@@ -155,7 +155,7 @@ def _average(average: Any) -> Any:
 
 
 def _after_reducing(function: Any, of: Callable[[Any], Iterable[Any]]) -> Any:
-    """``function``, which reduces the gradients of optimizers, but for those of models that train by themselves."""
+    """``function``, which reduces the gradients of optimizers, except for those of models that train by themselves."""
 
     @functools.wraps(function)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:

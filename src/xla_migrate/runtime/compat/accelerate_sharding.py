@@ -221,7 +221,7 @@ def _whole_stream(loader: Any, splits: bool) -> Any:
 
 
 def _whole(of_one: Any) -> Any:
-    """``BatchSamplerShard`` of accelerate, but with the batches of all processes in one."""
+    """``BatchSamplerShard`` of accelerate, except with the batches of all processes in one."""
 
     class WholeSteps(of_one):  # type: ignore[misc]
         def __iter__(self) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""What Lightning does not do on XLA devices, mended. Its modules are looked up when this is called.
+"""What Lightning does not do on XLA devices, fixed. Its modules are looked up when this is called.
 
 Tried with Lightning 2.6 and torch_xla 2.9.
 """

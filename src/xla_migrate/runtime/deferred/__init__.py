@@ -1,1 +1,1 @@
-"""Values read after the step: numbers on their way, and calls that wait for them."""
+"""Values read after the step: deferred numbers, and calls that wait for them."""

@@ -1,4 +1,4 @@
-"""What only has to hold: asked of the device with the other values that wait, and raised where it does not."""
+"""What only has to hold: asked of the device with the other values that wait, and raised if it does not."""
 
 from __future__ import annotations
 

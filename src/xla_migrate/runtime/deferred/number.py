@@ -1,4 +1,4 @@
-"""A number that is on its way: arithmetic with it gives such numbers too, everything else waits for it.
+"""A deferred number: arithmetic with it gives such numbers too, everything else waits for it.
 
 So may be what is computed of numbers, as a text.
 """
@@ -19,7 +19,7 @@ _THERE, _FAILED = -1, -2  # in place of the place of a number that waits
 
 
 class Number:
-    """A number on its way; see `reading.item`. To everything but arithmetic it is a Python number."""
+    """A deferred number; see `reading.item`. To everything but arithmetic it is a Python number."""
 
     __slots__ = ("_operands", "_operation", "_place", "_source", "_value")
     __array_priority__ = 1.0  # numpy's numbers leave arithmetic with it to it

@@ -49,7 +49,7 @@ _packages: list[ModuleType] = []
 
 
 def _watch_class(kind: type) -> bool:
-    """The methods and properties that classes written in Python give to `kind`; False where there are none."""
+    """The methods and properties that classes written in Python give to `kind`; False if there are none."""
     found = False
     for base in kind.__mro__:
         if base.__module__.startswith(_OTHERS) and not base.__module__.startswith(_OF_TORCH):

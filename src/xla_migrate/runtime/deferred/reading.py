@@ -1,25 +1,25 @@
-"""Values read from the device without stopping the step: numbers on their way, and calls that wait for them.
+"""Read values from the device without blocking the step: deferred numbers, and calls that wait for them.
 
 ``loss.item()`` in every step makes the host wait for the device in every step.
-Here the value stays on the device, and is fetched with those of other steps, in one transfer,
-when the device is done with it anyway:
+Here the value stays on the device. It is fetched with the values of other steps, in one transfer,
+after a step mark:
 
-    running += xla.item(loss)                                       # in place of loss.item()
-    xla.later(lambda step=step, loss=loss: print(step, loss.item()))  # in place of print(...)
+    running += xla.item(loss)                                         # instead of loss.item()
+    xla.later(lambda step=step, loss=loss: print(step, loss.item()))  # instead of print(...)
     ...
-    print(running / steps)                                          # whoever needs it waits
+    print(running / steps)                                            # waits for the value
 
-:func:`item` gives a number that is on its way. Python computes with it as with any number: sums are
-made on the host, in double precision, in the order in which they are written. Formatting, comparing,
-``float`` and numpy wait for it. :func:`computed` applies other functions: ``min``, ``math.exp``.
+:func:`item` returns a deferred number. Python computes with it as with any number: sums are computed
+on the host, in double precision, in the order of the script. Formatting, comparing, ``float`` and
+numpy wait for the value. :func:`computed` applies other functions, such as ``min`` and ``math.exp``.
 
-:func:`later` makes a call once the values that it needs have come: calls in the order in which they
-were made, in the thread that made them, at a step mark. Whatever else is written to
-``sys.stdout`` or ``sys.stderr``, or logged, comes in its place: what waits is done before it. So it is at
-the end of a device loader, before an exception's traceback, and when the process ends.
+:func:`later` makes a call when its values are available: at a step mark, in the thread that
+requested it, and in the order of the requests. Other output to ``sys.stdout``, ``sys.stderr`` and
+logs keeps its position: pending calls are made first. Pending calls are also made at the end of a
+device loader, before the traceback of an exception, and when the process ends.
 
-On eager backends, and in threads other than the first that used this, all do at once what they are
-asked to: ``item`` is ``tensor.item()``, and ``later`` calls.
+On eager backends, and in threads other than the first one that used this module, both act at once:
+``item`` is ``tensor.item()``, and ``later`` calls.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ T = TypeVar("T")
 
 
 def item(tensor: Any) -> Any:
-    """``tensor.item()`` that does not wait: a number that is on its way from the device.
+    """Return a deferred number: like ``tensor.item()``, but it does not block.
 
-    What the tensor is now counts; changing it in place afterwards changes nothing.
+    The number is the tensor's current value. Later changes in place do not affect it.
 
     Args:
         tensor: A tensor with one element, or anything else with ``item``.
 
     Returns:
-        A number to compute with, or to hand on to :func:`arrived`, which gives the Python number
-        itself; that at once for what is not on an XLA device.
+        A number to compute with. :func:`arrived` returns it as a Python number. Values that are
+        not on an XLA device are returned at once.
 
     Raises:
         RuntimeError: if the tensor has more than one element.
@@ -68,16 +68,17 @@ def item(tensor: Any) -> Any:
 
 
 def computed(function: Callable[..., Any], *numbers: Any) -> Any:
-    """``function(*numbers)``, when those of the numbers have come that are on their way.
+    """Return ``function(*numbers)``, computed when all deferred numbers are available.
 
     Args:
-        function: ``min``, ``max``, ``math.exp`` or another that computes a number of numbers, or a
-            text, and does nothing else. What it raises is raised where the result is used. A function
-            made in a loop has what it uses of now as defaults, as for :func:`later`, tensors too.
-        numbers: Python numbers, and those of :func:`item`.
+        function: ``min``, ``max``, ``math.exp`` or another function that computes a number or a text
+            from numbers and has no other effect. Its exceptions are raised when the result is used.
+            A function that is created in a loop binds values and tensors as defaults, as for
+            :func:`later`.
+        numbers: Python numbers, and results of :func:`item`.
 
     Returns:
-        A number or text on its way; the function's result itself where all are there already.
+        A deferred number or text, or the function's result if all numbers are available.
 
     Example:
         >>> largest = xla.computed(max, xla.item(model(x).sum()), 0.0)
@@ -94,17 +95,17 @@ def computed(function: Callable[..., Any], *numbers: Any) -> Any:
 
 
 def later(call: Callable[..., Any], to: Any = None) -> None:
-    """``call()``, when the values of the tensors that it has as defaults have come.
+    """Call ``call()`` once the tensors bound as its default arguments are available.
 
-    What the call is to use of now is bound as a default, as for any function made in a loop.
-    Tensors among the defaults, also in lists, tuples and dicts, come as copies on the host; what
-    they are now counts. An exception of the call is raised at the step mark that makes it.
+    Bind current values as defaults, as for any function that is created in a loop. Tensors among the
+    defaults, also in lists, tuples and dicts, become copies of their current values on the host. An
+    exception of the call is raised at the step mark that makes the call.
 
     Args:
         call: ``lambda loss=loss, step=step: print(step, loss.item())``.
-        to: The open file that the call writes to, if that is not the console: what waits is done
-            before the file is closed, or written to by others. Or the logger, tracker or other object
-            that the call tells something: what waits is done before anything else is asked of it.
+        to: The open file that the call writes to, if it is not the console: pending calls are made
+            before the file is closed, or before other code writes to it. Or the logger, tracker or
+            other object that the call uses: pending calls are made before other code uses it.
 
     Example:
         >>> for step in range(2):
@@ -128,9 +129,9 @@ def later(call: Callable[..., Any], to: Any = None) -> None:
 
 
 def stop(error: BaseException | type[BaseException]) -> NoReturn:
-    """``raise error``, in the call of :func:`later`, where no statement can stand.
+    """Raise ``error`` inside a lambda of :func:`later`, which cannot contain a statement.
 
-    The step mark that makes the call raises it, and what was to be shown after it is not shown.
+    The step mark that makes the call raises it. Output of later calls is dropped.
 
     Args:
         error: An exception, or its class.
@@ -149,7 +150,7 @@ def stop(error: BaseException | type[BaseException]) -> NoReturn:
 
 
 def _called_by_its_function(call: Any, outer: CodeType) -> None:
-    """Have the lambda `call` named as what it stands in: logging shows it as `%(funcName)s`."""
+    """Give the lambda `call` the name of its function, which logging shows as `%(funcName)s`."""
     code = getattr(call, "__code__", None)
     if code is None or code.co_name != "<lambda>":
         return
@@ -168,14 +169,14 @@ def _put(call: Callable[..., Any], values: tuple[Any, ...] = ()) -> None:
 
 
 def fill(array: Any, index: Any, value: Any) -> None:
-    """``array[index] = value``, when the value has come.
+    """Assign ``array[index] = value`` when the value is available.
 
-    Whoever looks at the array before asks for :func:`arrived` of it.
+    Use :func:`arrived` of the array to read it before.
 
     Args:
-        array: A numpy array, or a tensor of the host.
-        index: Of one element.
-        value: A number, which may be on its way.
+        array: A numpy array, or a tensor on the host.
+        index: The index of one element.
+        value: A number, which may be deferred.
 
     Example:
         >>> curve = torch.zeros(2)
@@ -190,7 +191,7 @@ def fill(array: Any, index: Any, value: Any) -> None:
 
 
 class _Element:
-    """An element of an array that waits for its value."""
+    """An element of an array whose value is pending."""
 
     __slots__ = ("array", "index", "value")
 
@@ -201,7 +202,7 @@ class _Element:
         filling[id(array)] = filling.get(id(array), 0) + 1
 
     def arrive(self) -> None:
-        """The value has come."""
+        """Assign the value."""
         left = filling.pop(id(self.array)) - 1
         if left:
             filling[id(self.array)] = left
@@ -209,13 +210,13 @@ class _Element:
 
 
 def arrived(value: T) -> T:
-    """`value` with the numbers that are on their way come in: Python's own numbers.
+    """Return `value` with deferred numbers replaced by Python numbers. Waits for them.
 
     Args:
-        value: A number, a list or dict of them, which is filled in, or a tuple; an array of :func:`fill`.
+        value: A number, a list or dict of numbers (changed in place), a tuple, or an array of :func:`fill`.
 
     Returns:
-        The number, the list or dict itself, or a new tuple; anything else as it is.
+        The number, the same list or dict, or a new tuple. Other values are returned unchanged.
 
     Example:
         >>> losses = [xla.item(model(x).sum())]
@@ -228,7 +229,7 @@ def arrived(value: T) -> T:
 
 
 def flush() -> None:
-    """Wait for all values that are on their way, and make all calls that wait for them.
+    """Wait for all deferred values, and make all pending calls.
 
     Example:
         >>> for _ in range(2):
@@ -241,7 +242,7 @@ def flush() -> None:
 
 
 class _Call(Cancellable):
-    """A call that waits for `values`, and prints to what were the standard streams when it was written."""
+    """A pending call with its `values`. It prints to the standard streams of the time of the request."""
 
     __slots__ = ("call", "streams", "values", "written")
 
@@ -253,7 +254,7 @@ class _Call(Cancellable):
         self.written = time.time()
 
     def arrive(self) -> None:
-        """The values have come."""
+        """Make the call."""
         queue.calls -= 1
         if self.is_cancelled:
             return

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from .._backend import memory_figures
 
-_OF_TORCH = ("cpu", "cuda", "xpu", "mps", "mtia")  # "cpu": where there is no accelerator
+_OF_TORCH = ("cpu", "cuda", "xpu", "mps", "mtia")  # "cpu": if there is no accelerator
 
 # A process of torch_tpu 0.2 has the device that it was started for, and cannot choose another.
 _ONE_PER_PROCESS = ("tpu",)
@@ -48,7 +48,7 @@ def compile(kind: str, function: Any, options: Mapping[str, Any]) -> Any:
 
 
 def process_group_backend(kind: str) -> str | None:
-    """The name of the collectives of this kind of device; None where no package has registered any.
+    """The name of the collectives of this kind of device; None if no package has registered any.
 
     Named, and not left to torch: where it is to choose, torch 2.13 takes gloo for the group's default, which the
     group then does not have, and ``DistributedDataParallel`` fails.
@@ -81,7 +81,7 @@ def memory_info(device: torch.device) -> dict[str, int | None]:
     """What torch's allocator for the device counts, in bytes.
 
     Raises:
-        RuntimeError: where it counts nothing.
+        RuntimeError: if it counts nothing.
     """
     memory = torch.accelerator
     try:
@@ -100,7 +100,7 @@ def mem_get_info(device: torch.device) -> tuple[int, int]:
     """Bytes that are free, and all of them.
 
     Raises:
-        RuntimeError: where the device does not say.
+        RuntimeError: if the device does not say.
     """
     ask: Any = getattr(torch.accelerator, "get_memory_info", None)  # torch 2.10
     try:

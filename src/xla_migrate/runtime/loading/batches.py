@@ -75,7 +75,7 @@ def move(batch: Any, device: torch.device, to_device: Move) -> Any:
     """``batch`` with its tensors moved by ``to_device``; containers and objects keep their types.
 
     Containers are rebuilt, never changed in place. An object with attributes is copied, by its own
-    ``.to(device)`` where it has one. A tensor that occurs twice is moved once.
+    ``.to(device)`` if it has one. A tensor that occurs twice is moved once.
 
     Args:
         batch: Anything.

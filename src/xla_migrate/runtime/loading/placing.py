@@ -22,7 +22,7 @@ _RANDOM = re.compile(r"rng|random|generator|seed", re.IGNORECASE)
 
 
 class Placer(Mover):
-    """Puts what a file holds on the device, but for states."""
+    """Puts what a file holds on the device, except for states."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device, lambda tensor: tensor.to(device))

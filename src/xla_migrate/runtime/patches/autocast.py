@@ -167,7 +167,7 @@ def _cast(argument: Any, dtype: torch.dtype) -> Any:
 
 
 def _is_cast(value: Any) -> bool:
-    """As torch has it: tensors of the device in a floating-point type, but for float64."""
+    """As torch has it: tensors of the device in a floating-point type, except for float64."""
     return (
         isinstance(value, torch.Tensor)
         and value.is_floating_point()

@@ -2,13 +2,13 @@
 
 The fault: torch keeps the unbiased variance of each batch (divided by n - 1), for evaluation. torch_xla
 keeps the biased one (divided by n), silently: with 16 values per channel a variance that is 6% too
-small. So it is handed the variance times (n - 1) / n, and what it makes of that is multiplied by
+small. So it is passed the variance times (n - 1) / n, and what it makes of that is multiplied by
 n / (n - 1). And frozen batch norms (``bn.eval()`` while the others train) have no backward in torch_xla: "The size of mean should be compatible with feature count". They
 are computed as what they are, a product and a sum. Under CUDA's autocast a batch norm has a bfloat16 input and float32
 weights; torch_xla's then returns float32 values, and gradients, that call themselves bfloat16, at which a later
 operation fails to compile ("mixed precision is disallowed"). They are computed in float32 and cast back. And the
 momentum is part of torch_xla's graph: one that changes, as the 1/k of ``update_bn``, compiles the model in every
-step. Where it does, it is a number that is handed to the graph.
+step. Where it does, it is a number that is passed to the graph.
 
 To see it: compare ``running_var`` after one training forward with the CPU's.
 It can go when these fail: test_batch_norms_keep_the_biased_variance,

@@ -23,7 +23,7 @@ _detect = transformer._detect_is_causal_mask
 
 
 def apply() -> None:
-    """Let masks of the device be taken for no causal ones, where nothing is said of them."""
+    """Let masks of the device be taken for no causal ones, if nothing is said of them."""
     transformer._detect_is_causal_mask = _is_causal
 
 

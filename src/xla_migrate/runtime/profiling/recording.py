@@ -33,7 +33,7 @@ class profile:  # noqa: N801  # a context, as torch.profiler.profile
     itself, into a folder of its own (``rank0``, ...).
 
     Args:
-        folder: Where the trace is written; made where it does not exist.
+        folder: Where the trace is written; made if it does not exist.
         skip: Training steps to leave out of the trace, at the start: those that compile. They have an
             account of their own.
         steps: Steps to trace; the profile ends after them, though the context goes on. None: all.
@@ -213,10 +213,10 @@ def range_push(name: str) -> int:
 
 
 def range_pop() -> int:
-    """End the range that was pushed last in this thread; none, where there is none.
+    """End the range that was pushed last in this thread; none, if there is none.
 
     Returns:
-        How many ranges are open then; -1 where none was.
+        How many ranges are open then; -1 if none was.
 
     Example:
         >>> depth = xla.range_push("forward")

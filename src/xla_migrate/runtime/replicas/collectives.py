@@ -218,7 +218,7 @@ def scatter(
         None; with ``async_op`` a handle with ``wait()``.
 
     Raises:
-        ValueError: without ``scatter_list``, where there is one replica.
+        ValueError: without ``scatter_list``, if there is one replica.
 
     Example:
         >>> share = torch.zeros(2, device=device)

@@ -78,7 +78,7 @@ class Gloo:
         They hold on to them for a moment longer. Where a thread of gloo's is the last to drop a
         tensor that Python knows, it needs Python's lock, and torch warns ("Deallocating Tensor that
         still has live PyObject references"); and where the main thread meanwhile ends the group
-        with that lock in its hands, both wait for ever.
+        with that lock in its hands, both wait forever.
         """
         lent: list[torch.Tensor] = []
         work = getattr(self._group, name)(*(_lent(argument, lent) for argument in args))

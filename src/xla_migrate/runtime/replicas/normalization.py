@@ -107,7 +107,7 @@ def _sum(tensor: torch.Tensor, group: Any) -> torch.Tensor:
 
 
 def convert_sync_batchnorm(module: nn.Module, process_group: Any = None) -> nn.Module:
-    """``SyncBatchNorm.convert_sync_batchnorm``. With one replica off CUDA, the module as it is, but for layers that are
+    """``SyncBatchNorm.convert_sync_batchnorm``. With one replica off CUDA, the module as it is, except for layers that are
     ``SyncBatchNorm`` already, or a library's that derives from it: torch's refuses every tensor off CUDA once there is a
     process group.
 

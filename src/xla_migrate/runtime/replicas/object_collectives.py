@@ -107,7 +107,7 @@ def scatter_object_list(
         group_src: In place of ``src``, its rank in ``group``.
 
     Raises:
-        ValueError: without ``scatter_object_input_list``, where there is one replica.
+        ValueError: without ``scatter_object_input_list``, if there is one replica.
 
     Example:
         >>> share = [None]

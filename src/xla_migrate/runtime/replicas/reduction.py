@@ -63,7 +63,7 @@ class Reduction:
         return list(zip(self.names, self.parameters, strict=True))
 
     def expect(self) -> None:
-        """A forward has run whose gradients are to be averaged."""
+        """A forward has run whose gradients must be averaged."""
         self._expected = True
         self._ready.clear()
 

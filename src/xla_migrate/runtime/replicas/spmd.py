@@ -40,7 +40,7 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
         How many devices there are: what ``world_size`` was in the script for DDP.
 
     Raises:
-        RuntimeError: where several processes have been started on XLA; on eager devices for a
+        RuntimeError: if several processes have been started on XLA; on eager devices for a
             script of one device.
 
     Example:

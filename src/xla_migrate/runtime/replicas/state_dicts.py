@@ -83,7 +83,7 @@ def set_model_state_dict(model: nn.Module, model_state_dict: Any, *, options: An
     Args:
         model: The model.
         model_state_dict: What ``get_model_state_dict`` gave.
-        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect where there is one process.
+        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect if there is one process.
 
     Returns:
         The missing and unexpected keys.
@@ -109,7 +109,7 @@ def set_optimizer_state_dict(
         model: The model.
         optimizers: An optimizer, or several.
         optim_state_dict: What ``get_optimizer_state_dict`` gave.
-        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect where there is one process.
+        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect if there is one process.
 
     Example:
         >>> states = xla.get_optimizer_state_dict(model, optimizer)
@@ -134,7 +134,7 @@ def set_state_dict(
         optimizers: An optimizer, or several.
         model_state_dict: The first of what ``get_state_dict`` gave.
         optim_state_dict: The second.
-        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect where there is one process.
+        options: A ``StateDictOptions``; ``broadcast_from_rank0`` has no effect if there is one process.
 
     Returns:
         The missing and unexpected keys.
@@ -166,7 +166,7 @@ def _is_alone() -> bool:
 
 
 def _for_one(options: Any) -> Any:
-    """Nothing is sent where there is nobody: torch's function fails on the device's group."""
+    """Nothing is sent if there is nobody: torch's function fails on the device's group."""
     if options is None or not _is_alone():
         return options
     return dataclasses.replace(options, broadcast_from_rank0=False)

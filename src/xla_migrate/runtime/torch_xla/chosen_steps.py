@@ -153,7 +153,7 @@ class _Steps:
             self._skipped = torch.zeros(1, dtype=torch.int32, device=taken.device)
         counts = {id(number): number for number in self._counts}
         before = [part.detach().clone() for part in parts.chosen]
-        # One more than may be missing: the graph is the same where nothing is.
+        # One more than may be missing: the graph is the same if nothing is.
         counting = Counting(counts, len(self._waiting) + 1, self._picker(taken.device))
         self._is_stepping = True
         try:

@@ -20,7 +20,7 @@ from .modules import xr
 
 Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
 _INNER = f"{sharded_modules.WRAPPED}."
-# Torch's options that say how NCCL and CUDA are to be kept busy, or what holds here anyway.
+# Torch's options that say how NCCL and CUDA must be kept busy, or what holds here anyway.
 _WITHOUT_EFFECT = frozenset(
     "backward_prefetch device_id forward_prefetch limit_all_gathers reshard_after_forward "
     "shard_placement_fn sync_module_states use_orig_params".split()

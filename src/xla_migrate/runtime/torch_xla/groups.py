@@ -5,7 +5,7 @@ Whoever calls ``torch.distributed``, a library too, finds what each replica need
 - CPU tensors, and so objects, go through gloo. torch_xla's own group refuses them (fact 5.3).
 - XLA tensors on an accelerator go through torch_xla's collectives, which are launched at once. Left
   pending they would be launched by whichever replica first reads something, and hang it (1.41).
-- Where there is one replica, under SPMD too, XLA tensors are handed through.
+- If there is one replica, under SPMD too, XLA tensors are passed through.
 - In rehearsal (several processes on XLA:CPU) torch_xla has no collectives (3.10) and gloo does
   nothing to XLA tensors, silently (3.9), so these go through gloo on host copies (5.1).
 """

@@ -1,4 +1,4 @@
-"""Step marks that leave the random stream alone where nothing has been drawn, and the device where nothing is recorded.
+"""Step marks that leave the random stream alone if nothing has been drawn, and the device if nothing is recorded.
 
 torch_xla moves its generator on with every mark, so that dropout after a restart would depend on how
 often something was marked in between, such as the broadcast of DistributedDataParallel (fact
@@ -74,7 +74,7 @@ uploads = _Uploads()
 def _recorded() -> tuple[int, int]:
     """How many uploads have ended, and how many other tensors have been made so far, by all threads.
 
-    Each operation makes one, but for those that only name a tensor anew, as ``detach`` does, and those
+    Each operation makes one, except for those that only name a tensor anew, as ``detach`` does, and those
     that read one. torch_xla counts operations, too, as a metric, which takes a quarter of a millisecond to ask.
     """
     ended = uploads.ended

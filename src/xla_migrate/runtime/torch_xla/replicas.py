@@ -197,7 +197,7 @@ _met: set[tuple[Any, ...]] = set()
 
 
 def _check_everyone_comes(tensors: Sequence[torch.Tensor], group: Any) -> None:
-    """On a device, a replica with other gradients than the others' would wait for ever (1.21).
+    """On a device, a replica with other gradients than the others' would wait forever (1.21).
 
     So where this replica averages what it has not averaged before, it first meets the others on the
     host, for a limited time. Where all go on as before that is nothing.
@@ -220,7 +220,7 @@ def _check_everyone_comes(tensors: Sequence[torch.Tensor], group: Any) -> None:
 
 
 def _check_same_amount(tensors: Sequence[torch.Tensor], group: Any) -> None:
-    """Gloo would mix them up; a device would wait for ever (1.21)."""
+    """Gloo would mix them up; a device would wait forever (1.21)."""
     amount = sum(tensor.numel() for tensor in tensors)
     most = torch.tensor([amount, -amount])
     dist.all_reduce(most, op=dist.ReduceOp.MAX, group=group)
@@ -299,7 +299,7 @@ def settle() -> None:
     """Launch what is recorded, all replicas together.
 
     A collective that is recorded and not launched hangs the replica that launches it alone, such as
-    one that saves under ``if rank == 0:`` (1.41). So, where there is one, wait for the others first,
+    one that saves under ``if rank == 0:`` (1.41). So, if there is one, wait for the others first,
     for a limited time. A rehearsal has launched it, and still does as a device would.
     """
     if _unlaunched_since is not None and _unlaunched_since == _marks() and dist.is_initialized():

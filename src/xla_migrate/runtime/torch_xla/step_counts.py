@@ -183,7 +183,7 @@ class Counting(TorchFunctionMode):
 
 
 class _Scaled(NamedTuple):
-    """A function whose last argument is a number: what is to be done with a tensor in its place."""
+    """A function whose last argument is a number: what must be done with a tensor in its place."""
 
     scale: str
     then: Any

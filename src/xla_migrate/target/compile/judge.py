@@ -1,4 +1,4 @@
-"""True if a compiled graph fits the chip, and what to change where it does not."""
+"""True if a compiled graph fits the chip, and what to change if it does not."""
 
 from __future__ import annotations
 

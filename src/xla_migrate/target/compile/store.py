@@ -37,7 +37,7 @@ def load(name: str) -> dict[str, Any] | None:
 
 
 def save(name: str, reply: dict[str, Any]) -> None:
-    """Keep a reply, but for one that may come out otherwise next time. Where it cannot be written it is not kept."""
+    """Keep a reply, except for one that may come out otherwise next time. If it cannot be written it is not kept."""
     if reply.get("passing"):
         return
     try:

@@ -19,7 +19,7 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     table = parsed(text)
     if not is_configuration(table) or '"auto"' in text:
         return
-    # YAML's reader knows the places; JSON is YAML, but for tabs and comments.
+    # YAML's reader knows the places; JSON is YAML, except for tabs and comments.
     try:
         root = yaml.compose(strict(text).replace("\t", " "), yaml.SafeLoader)
     except yaml.YAMLError:

@@ -16,7 +16,7 @@ class Edit(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One finding. Without `edits` a person decides."""
+    """One finding. Without `edits` the user decides."""
 
     code: str
     start: int

@@ -28,7 +28,7 @@ _IGNORE = re.compile(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.
 
 
 def check_of(name: str, text: str) -> Check | None:
-    """What looks at a launch file of this name and content; None where it is none."""
+    """What looks at a launch file of this name and content; None if it is none."""
     if name == "pyproject.toml":
         return pyproject.check
     if name.endswith((".txt", ".in")):

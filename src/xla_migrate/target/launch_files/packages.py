@@ -1,7 +1,7 @@
 """Requirements that want CUDA: which they are, and what becomes of them.
 
 Sources: the packages' own installation pages; `nvidia-*-cu12` are what torch's CUDA wheels depend on. Rows whose package
-installs without CUDA, and then does nothing or computes on the CPU, are left to a person: the code that uses them is
+installs without CUDA, and then does nothing or computes on the CPU, need manual changes: the code that uses them is
 found by the rules for Python.
 """
 
@@ -134,7 +134,7 @@ def row_of(text: str) -> tuple[str, Package] | None:
 
 
 def in_requirement(text: str, start: int, removal: Edit | None) -> list[Found]:
-    """Findings in one requirement, which begins at `start` of the file; `removal` takes it away, where it can be."""
+    """Findings in one requirement, which begins at `start` of the file; `removal` takes it away, if it can be."""
     end = start + len(text)
     found = row_of(text)
     if found is not None:

@@ -88,7 +88,7 @@ def _in_comment(text: str, place: int) -> bool:
 
 
 def _removal(text: str, string: re.Match[str]) -> Edit:
-    """Takes the element out of its array, and its line with it where it has one."""
+    """Takes the element out of its array, and its line with it if it has one."""
     start, end = string.span()
     after = re.compile(r"[ \t]*(,?)[ \t]*(#[^\n]*)?(\r?\n)?").match(text, end)
     assert after is not None

@@ -129,7 +129,7 @@ def _reader(entries: Entries) -> Reader | None:
 
 
 def _optimizer(entries: Entries) -> Iterator[Found]:
-    """What is handed on to an optimizer of torch's: `optimizer: {lr: 0.1, fused: true}`."""
+    """What is passed to an optimizer of torch's: `optimizer: {lr: 0.1, fused: true}`."""
     fused = entries.get("fused")
     if fused is not None and fused.value is True and _OPTIMIZER & entries.keys():
         yield fused.found(

@@ -97,7 +97,7 @@ def _end_leftovers() -> None:
 
 
 def _our_children() -> list[int]:
-    """Processes whose parent we are, but for the dead (Linux; elsewhere none are known)."""
+    """Processes whose parent we are, except for the dead (Linux; elsewhere none are known)."""
     found = []
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         if name.isdigit():

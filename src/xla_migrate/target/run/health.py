@@ -32,7 +32,7 @@ class Health:
 
     Attributes:
         replicas: those that came up, by rank.
-        code: of the probe; None where it had to be ended.
+        code: of the probe; None if it had to be ended.
         output: its last words.
     """
 

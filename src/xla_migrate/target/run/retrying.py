@@ -81,7 +81,7 @@ def retried(order: RetryOptions, child: Runner | None = None) -> int:
 
 
 def words(order: RetryOptions, checkpoint: Checkpoint | None) -> list[str]:
-    """The command, with the script's own option for resuming where there is a checkpoint."""
+    """The command, with the script's own option for resuming if there is a checkpoint."""
     if checkpoint is None:
         return order.command
     given = shlex.split(order.resume_option)

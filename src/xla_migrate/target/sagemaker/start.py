@@ -23,7 +23,7 @@ exec "$@"
 
 
 def namespace(container: Container) -> str:
-    """Why /opt/ml cannot be the container's folder here; empty where it can."""
+    """Why /opt/ml cannot be the container's folder here; empty if it can."""
     hidden = [p for p in (sys.executable, sys.prefix, container.root) if p.startswith("/opt/")]
     if hidden and not os.path.isdir(OPT_ML):
         return f"{hidden[0]} lies in /opt"

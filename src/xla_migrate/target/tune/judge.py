@@ -55,7 +55,7 @@ class Result:
 class TuneOutcome:
     """All results, the baseline first, and the winner.
 
-    It is the fastest of those that train alike; the baseline, where none is surely faster.
+    It is the fastest of those that train alike; the baseline, if none is surely faster.
     """
 
     results: list[Result]
@@ -144,7 +144,7 @@ def _typical_gain(rounds: Sequence[tuple[Trial, Trial]], draw: random.Random | N
 
 
 def _speed(trial: Trial, draw: random.Random | None) -> float:
-    """Samples per second, of steps drawn with replacement where there is a `draw`."""
+    """Samples per second, of steps drawn with replacement if there is a `draw`."""
     if draw is None:
         return trial.throughput
     steps = range(len(trial.seconds))

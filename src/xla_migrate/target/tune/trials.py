@@ -26,7 +26,7 @@ class Trial:
 
     Attributes:
         samples: per step, from the first on.
-        losses: likewise; None where the step had none.
+        losses: likewise; None if the step had none.
         seconds: from the last step of the warm-up on, per step, without what was spent compiling.
         compiled: seconds of compiling that were left out of them.
         first_step: seconds from the process's start until its second step is over, so that the first is compiled.

@@ -35,7 +35,7 @@ Shower = Callable[[str], Callable[[Progress | None], None]]
 
 @dataclass(frozen=True)
 class RunAgain:
-    """Runs the original, or the migrated script, once more: as asked but for what is given (see `run`)."""
+    """Runs the original, or the migrated script, once more: as asked except for what is given (see `run`)."""
 
     request: Request
     proposed: ProjectMigration

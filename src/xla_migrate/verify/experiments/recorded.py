@@ -231,7 +231,7 @@ def _references(request: Request, recording: Recording) -> list[ObservedRun]:
 
 @dataclass(frozen=True)
 class _RunTarget:
-    """Runs the migrated script, as asked but for what is given."""
+    """Runs the migrated script, as asked except for what is given."""
 
     request: Request
     proposed: ProjectMigration

@@ -64,7 +64,7 @@ def run(
         data_shim: a Python file executed in the run before training (a stand-in for data).
         timeout: seconds after which it is ended.
         python: the interpreter.
-        redirect: send a reference's CUDA to the CPU; by default where there is no CUDA.
+        redirect: send a reference's CUDA to the CPU; by default if there is no CUDA.
         keep: a folder that the weights after each step are written to.
         follow: a folder that another run kept them in: each step begins from those, and takes their
             file away (`compare(followed=...)`).

@@ -111,7 +111,7 @@ Triple = tuple[float | None, float | None, float | None]
 
 
 def _errors(triples: Iterable[Triple]) -> tuple[float, float] | None:
-    """Squared errors (of bf16, of the target) against float32, summed; None where there is nothing."""
+    """Squared errors (of bf16, of the target) against float32, summed; None if there is nothing."""
     theirs = ours = 0.0
     seen = False
     for exact, bf16, target in triples:

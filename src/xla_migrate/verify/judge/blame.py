@@ -2,7 +2,7 @@
 
 A finding is what the rewriting dealt with or left in the source. Its rule says what it may be behind (a
 rule on autocast: another rounding, other gradients), and how likely. Of the findings that could be
-behind a verdict, those on the blamed line come first, then those left for a person, then the likeliest,
+behind a verdict, those on the blamed line come first, then those that need manual changes, then the likeliest,
 then the nearest in the file.
 """
 
@@ -82,7 +82,7 @@ def likeliest(
 ) -> MigrationFinding | None:
     """The finding most likely behind what is wrong `about` something, blamed on `where`.
 
-    Those on the blamed line come first, then those left for a person, then the likeliest rule's, then the nearest.
+    Those on the blamed line come first, then those that need manual changes, then the likeliest rule's, then the nearest.
     """
     path, line = lines.place(where)
     ranks = {id(f): f.behind[about.value] for f in findings if about and about.value in f.behind}

@@ -45,7 +45,7 @@ class Comparison:
         rows: the steps of both, of the first process.
         followed_rows: the same of the runs that took each step from the original's weights, if any.
         tensors: of the judged runs of the first process, the worst first.
-        r: the bf16 criterion's R, where it was asked for.
+        r: the bf16 criterion's R, if requested.
         summary: where the target's steps spend their time, or None.
     """
 
@@ -260,7 +260,7 @@ def _of_rounding(found: Divergence | None) -> Divergence | None:
 
 
 def _worst(rows: list[StepComparison]) -> float | None:
-    """The largest difference of losses; None where there is none to compare."""
+    """The largest difference of losses; None if there is none to compare."""
     return max((r.difference for r in rows if r.difference is not None), default=None)
 
 

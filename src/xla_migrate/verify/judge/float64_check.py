@@ -10,7 +10,7 @@ nothing is widened; instead, with each step taken from the original's weights,
    and taken together over the steps (`precision.pooled`), so that no step counts for more than another.
 
 The first shows that the migrated script computes the same; the second that it does so in float32: what
-is asked of the losses where training is benign is asked of the operations where it is not (in terms of
+is asked of the losses where training is benign is asked of the operations if it is not (in terms of
 numerical analysis: of the backward error). bfloat16's operations err by 400 times 1e-5.
 """
 
@@ -33,7 +33,7 @@ class Float64Runs:
     Attributes:
         reference: the original in float64.
         target: the migrated script in float64.
-        rough: the original in float32 with errors of the tolerance in every operation; None where the
+        rough: the original in float32 with errors of the tolerance in every operation; None if the
             first two differ already.
     """
 

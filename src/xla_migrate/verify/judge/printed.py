@@ -53,7 +53,7 @@ _ASIDE_AFTER = re.compile(
 # The factor of a loss scaler, a power of two, of which nothing is left after migration: it is 1 there.
 _OF_SCALER = re.compile(r"(?:\b|_)(?:scale|scaler|scaling)['\"]?[\s:=(]*$", re.IGNORECASE)
 _BAR = re.compile(r"\r|\d+%\|")
-# A warning says so, but for those that a library prints with its own file and line (Lightning).
+# A warning says so, except for those that a library prints with its own file and line (Lightning).
 _WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
 # What Lightning says of the machine that it found.
 _MACHINE = re.compile(

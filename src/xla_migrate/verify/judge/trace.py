@@ -99,7 +99,7 @@ class OptimizerStep:
     and scales, which are not compared by them (`tolerances`). `counts` is torch_xla's (empty elsewhere):
     compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
     The first `left` backward passes are of steps that a condition of the device's left out.
-    `options` are the optimizer's numbers by group (None where there is no optimizer).
+    `options` are the optimizer's numbers by group (None if there is no optimizer).
     """
 
     event: int
@@ -132,7 +132,7 @@ class OptimizerStep:
         return sum(g * g for g in self.gradients) ** 0.5 if self.gradients else None
 
     def gradient_of(self, index: int) -> float | None:
-        """The norm of one parameter's gradient; None where it had none."""
+        """The norm of one parameter's gradient; None if it had none."""
         if not self.gradients or not self.with_gradient[index]:
             return None
         return self.gradients[sum(self.with_gradient[:index])]

@@ -20,7 +20,7 @@ def judge(
     allowed: float,
     written: tuple[ObservedRun, ObservedRun] | None = None,
 ) -> list[Judgement]:
-    """Verdicts against the target; one that is good where there is something to compare.
+    """Verdicts against the target; one that is good if there is something to compare.
 
     Args:
         reference: the original's run.

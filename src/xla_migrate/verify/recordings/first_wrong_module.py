@@ -11,7 +11,7 @@ from ..judge.details import ModuleCall, ModuleCalls
 
 _SURE = 3e-5  # relative: no rounding in float32 does that within one module, ...
 _JUMP = 30.0  # ... unless differences before it are nearly as large
-_FAINT = 3e-6  # where nothing is sure
+_FAINT = 3e-6  # if nothing is sure
 _FAINT_JUMP = 10.0
 _OUTSIDE = -1  # no module: code that no module's call surrounds
 Rows = Mapping[str, Sequence[float]]  # parameter -> the summary of its gradient

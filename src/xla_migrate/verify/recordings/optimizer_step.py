@@ -24,7 +24,7 @@ _KNOWN = (
 _OF_UPDATE = 2e-5  # of an element's change: the order of operations, ...
 _OF_LARGEST = 2e-6  # ... of the largest change of the tensor
 _OF_VALUE = 3e-7  # of a parameter: float32
-_ALIKE = 1e-4  # of gradients that are equal but for a factor
+_ALIKE = 1e-4  # of gradients that are equal except for a factor
 Options = Sequence[OptionGroup]
 
 

@@ -96,7 +96,7 @@ def _typed_tensors(patches: Patches) -> None:
 def _data_parallel(patches: Patches) -> None:
     """nn.DataParallel scatters in C++; over one device that is a move, and so are several here.
 
-    Splitting a batch over N devices and gathering gives what one device gives, but for batch norm,
+    Splitting a batch over N devices and gathering gives what one device gives, except for batch norm,
     whose statistics are then those of the whole batch.
     """
 

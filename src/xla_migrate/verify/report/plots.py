@@ -18,7 +18,7 @@ _POINTS = 800  # more than a chart has room for
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: one value per step, None where there is none.
+    """A curve: one value per step, None if there is none.
 
     Attributes:
         name: for the legend.
@@ -55,7 +55,7 @@ class Chart:
 
 
 def draw(chart: Chart) -> str:
-    """The chart as an `<svg>` element with its legend, or a sentence where there is nothing to draw."""
+    """The chart as an `<svg>` element with its legend, or a sentence if there is nothing to draw."""
     count = max((len(line.values) for line in chart.lines), default=0)
     known = [v for line in chart.lines for v in line.values if v is not None and math.isfinite(v)]
     if not known or not count:

@@ -18,7 +18,7 @@ _REHEARSED = ("XlaFullyShardedDataParallel",)
 
 
 class Namespace:
-    """Names of torch_xla's, each of which is looked up when it is asked for."""
+    """Names of torch_xla's, each of which is looked up on request."""
 
     def __init__(self, name: str, about: str, stand_ins: str, homes: dict[str, str]) -> None:
         self.__name__ = name

@@ -1,4 +1,4 @@
-"""Counters where nothing is counted: empty, as torch_xla's are before the first step."""
+"""Counters if nothing is counted: empty, as torch_xla's are before the first step."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def process_count() -> int:
 
 
 def _torch_xlas_runtime() -> Any:
-    """The module of torch_xla that counts processes; None where it takes each for the only one, in rehearsals."""
+    """The module of torch_xla that counts processes; None if it takes each for the only one, in rehearsals."""
     if not uses_torch_xla():
         return None
     from ...torch_xla import groups, modules

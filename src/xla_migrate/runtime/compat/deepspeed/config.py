@@ -23,7 +23,7 @@ _HEARD = frozenset(
     "fp16 bf16 bfloat16 zero_optimization".split()
 )
 TAKEN = _HEARD | _WITHOUT_EFFECT
-# What DeepSpeed does where nothing is said: of some it is the other value that asks for something.
+# What DeepSpeed does if nothing is said: of some it is the other value that asks for something.
 DEFAULTS: dict[str, object] = {
     "gradient_allreduce_op": "mean",
     "managed_gradient_accumulation": True,
@@ -42,7 +42,7 @@ class Config:
     """What the engine needs to know.
 
     Attributes:
-        micro_batch: samples of one replica's batch; 0 where it is not given.
+        micro_batch: samples of one replica's batch; 0 if it is not given.
         accumulation: batches for one update.
         clipping: the largest norm of all gradients; 0 for any.
         half: compute in bfloat16, with weights in float32 behind it.

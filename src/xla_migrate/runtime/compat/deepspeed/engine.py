@@ -64,7 +64,7 @@ def initialize(
         lr_scheduler: In place of the configuration's, or a function that makes one of the optimizer.
         distributed_port: Accepted, without effect.
         mpu: Must be None: there is no model parallelism.
-        dist_init_required: Accepted; the process group is started where there is none.
+        dist_init_required: Accepted; the process group is started if there is none.
         collate_fn: Of the loader.
         config: A dictionary, or the path of a JSON file.
         mesh_param: Must be None.
@@ -313,7 +313,7 @@ class DeepSpeedEngine(nn.Module):
         """What ``save_checkpoint`` wrote; of DeepSpeed's own checkpoints the model.
 
         Returns:
-            The path, and the client's state; None and None where there is no ``latest``.
+            The path, and the client's state; None and None if there is no ``latest``.
 
         Raises:
             ValueError: the optimizer's states are in files of DeepSpeed's shards.

@@ -185,7 +185,7 @@ class OneCycle(_Schedule):
         return [low / self._after(self._decay[1]) for low in self.min_lrs]
 
     def get_mom(self) -> list[float] | None:
-        """The first beta of each parameter group; None where betas stay."""
+        """The first beta of each parameter group; None if betas stay."""
         if not self.cycle_momentum:
             return None
         if not self._is_over():
@@ -221,7 +221,7 @@ class OneCycle(_Schedule):
 
 
 class LRRangeTest(_Schedule):
-    """``deepspeed.runtime.lr_schedules.LRRangeTest``: up from a lowest rate for ever, to see which is too high."""
+    """``deepspeed.runtime.lr_schedules.LRRangeTest``: up from a lowest rate forever, to see which is too high."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ def _remember(file: Any, obj: Any) -> None:
 
 
 def _follow_moves() -> None:
-    """A checkpoint that was written beside and moves into place: its name moves, where there is no file."""
+    """A checkpoint that was written beside and moves into place: its name moves, if there is no file."""
     for name in ("rename", "replace"):
         setattr(os, name, _moving(getattr(os, name)))
 

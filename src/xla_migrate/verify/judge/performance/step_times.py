@@ -24,7 +24,7 @@ class StepFigures:
 
     Attributes:
         step_s: of a step of the migrated script, without compilation; the mean of the middle half of all steps.
-        reference_step_s: of the original's, likewise; None where it did not run on CUDA.
+        reference_step_s: of the original's, likewise; None if it did not run on CUDA.
         trace_s: of `step_s`, in Python: tracing, the loader, printing.
         wait_s: of `step_s`, waiting for the device at step marks.
         read_s: of `step_s`, waiting for values that the script reads.

@@ -26,7 +26,7 @@ _KEPT = 16  # graphs that a new one is compared with
 
 Shape = tuple[int, ...]
 
-# Numbers that enter these are inputs of the graph, not part of it (3.31), but for 0 and 1 (3.25).
+# Numbers that enter these are inputs of the graph, not part of it (3.31), except for 0 and 1 (3.25).
 _ARITHMETIC = set(
     "add sub mul div true_divide fmod remainder add_ sub_ mul_ div_ rsub eq ne lt le gt ge fill_ clamp"
     " clamp_ clamp_min clamp_max lerp lerp_ masked_fill masked_fill_ addcmul_ addcdiv_ addcmul addcdiv"
@@ -157,7 +157,7 @@ def explain(calls: list[TorchCall], graphs: Iterable[list[TorchCall]]) -> tuple[
         graphs: earlier ones, in order.
 
     Returns:
-        None where there is no earlier graph, or no call that differs.
+        None if there is no earlier graph, or no call that differs.
     """
     earlier = _most_alike(calls, list(graphs))
     if earlier is None:

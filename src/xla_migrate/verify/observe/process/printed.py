@@ -60,6 +60,6 @@ def leave_out(aside: Callable[[], bool]) -> None:
 
 
 def _record() -> None:
-    if records.is_open():  # also where nothing was printed: it ended as it should, and has told all
+    if records.is_open():  # also if nothing was printed: it ended as it should, and has told all
         records.write("printed", lines=[list(line) for line in _lines])
     _lines.clear()

@@ -140,7 +140,7 @@ def copies(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    """Elements at equal distances, `_SAMPLE` to twice as many; all where there are fewer.
+    """Elements at equal distances, `_SAMPLE` to twice as many; all if there are fewer.
 
     The distance is odd, so that it does not fall on one column of a matrix.
     """
