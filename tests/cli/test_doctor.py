@@ -12,6 +12,7 @@ import pytest
 
 from xla_migrate.cli.doctor import diagnose, lines
 from xla_migrate.cli.doctor_checks import ANSWER, FAULT, NOTE, OK, DoctorCheck
+from xla_migrate.known_errors.explain import find
 from xla_migrate.verify import probe
 
 from .conftest import Runner
@@ -53,7 +54,7 @@ def test_a_machine_that_is_ready() -> None:
         "device": OK,
         "training step": OK,
         "collectives": OK,
-        "compile cache": OK,
+        "compile cache": NOTE,
     }
     assert checks["device"].detail == "TPU, 4 of 8 devices here"
     assert lines(list(checks.values()))[-1] == "ready"
@@ -429,3 +430,12 @@ def test_where_the_compile_cache_is_and_who_shares_it(
     env: dict[str, str], changes: dict[str, Any], words: str
 ) -> None:
     assert words in checked(env, **changes)["compile cache"].detail
+
+
+def test_a_known_error_of_the_probe_is_explained() -> None:
+    words = "undefined symbol: _ZN5torch4lazy9SomethingE"
+    known = find([words])[0].error
+    check = checked({}, imported=False, code=1, stderr=f"ImportError: {words}\n")["torch_xla"]
+    assert check.advice == f"{known.cause} {known.fix}"
+    other = checked({}, imported=False, code=1, stderr="OSError: of no known kind\n")["torch_xla"]
+    assert other.advice.startswith("reinstall torch")

@@ -82,7 +82,7 @@ ROWS: tuple[Row, ...] = (
         HARMLESS,
         {
             "CUDA_LAUNCH_BLOCKING": _DEBUG,
-            "CUDA_CACHE_PATH": "of CUDA's own compiler; XLA's cache is `torch_xla.runtime.initialize_cache(path)`",
+            "CUDA_CACHE_PATH": "of CUDA's own compiler; Neuron's cache is `NEURON_COMPILE_CACHE_URL`; torch_xla 2.9 has none that works on TPU",
             "CUDA_CACHE_DISABLE": "of CUDA's own compiler",
             "CUDA_MODULE_LOADING": "of CUDA's own loader",
             "CUDA_DEVICE_MAX_CONNECTIONS": "of CUDA's queues, of which XLA has none",

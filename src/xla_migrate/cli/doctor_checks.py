@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..known_errors.explain import find
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -118,12 +120,20 @@ def _last_words(found: dict[str, Any]) -> str:
     return f": {lines[-1][:300]}{code}" if lines else code
 
 
+def _advice(found: dict[str, Any], otherwise: str) -> str:
+    """Return cause and fix of the last known error that the probe printed, or `otherwise`."""
+    known = find(f"{found.get('stderr', '')}\n{found.get('error', '')}".splitlines())
+    return f"{known[-1].error.cause} {known[-1].error.fix}" if known else otherwise
+
+
 def _not_imported(found: dict[str, Any]) -> DoctorCheck:
     return DoctorCheck(
         "torch_xla",
         FAULT,
         "cannot be imported" + _last_words(found),
-        "reinstall torch and torch_xla from the same source and of the same version",
+        _advice(
+            found, "reinstall torch and torch_xla from the same source and of the same version"
+        ),
     )
 
 
@@ -212,7 +222,10 @@ def _step(found: dict[str, Any]) -> DoctorCheck:
             name,
             FAULT,
             "did not run" + _last_words(found),
-            "the device is there but does not compute: restart it, or the machine; free its memory",
+            _advice(
+                found,
+                "the device is there but does not compute: restart it, or the machine; free its memory",
+            ),
         )
     wrong = [
         f"{what} {mine:g}, not {right:g}"
@@ -258,7 +271,10 @@ def _collectives(found: dict[str, Any]) -> DoctorCheck:
             name,
             FAULT,
             seen + _last_words(words),
-            "every device must be free, and on several hosts the same command has to run on each",
+            _advice(
+                words,
+                "every device must be free, and on several hosts the same command has to run on each",
+            ),
         )
     return DoctorCheck(name, OK, f"all-reduce over {n} replicas")
 

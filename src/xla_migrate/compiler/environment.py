@@ -106,8 +106,6 @@ def _parts(row: Option, given: Given, machine: Machine) -> list[Part]:
             raise OptionError(
                 row.key, f"{shown(value)} is no value of it on {machine.name}: there is {listed}"
             )
-        if row.key == "cache" and machine.kind == TPU and "://" in str(value):
-            raise OptionError(row.key, f"{value}: torch_xla's cache is a folder, not a bucket")
         if becomes.text(value):
             parts.append(_part(row, becomes, given))
     return parts
