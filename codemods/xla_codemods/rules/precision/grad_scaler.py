@@ -190,6 +190,10 @@ RULE = Rule(
 
 _MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
 _BESIDE_ACCELERATE = "the GradScaler also scales losses on XLA, and costs one device read in every step: select bfloat16 in accelerate, and remove the scaler"
+_KEPT_STEP = (
+    "the scaler's `step` averages no gradients over XLA devices: remove the scaler, and use"
+    " `xla.optimizer_step`"
+)
 _WORDS = ("caler", ".scale(", ".unscale_(")
 
 
@@ -201,12 +205,15 @@ def used(script: Script) -> Iterator[Finding]:
     if not any(word in script.source.text for word in _WORDS):
         return
     uses = classify(script)
-    for node, edits in uses.fixed:
+    is_kept = bool(uses.unclear)  # removed in part, it would lack what the rest asks it for
+    for node, edits in () if is_kept else uses.fixed:
         yield RULE.finding(script, node, _MESSAGE, *edits)
-    for branch, edit in collapsed(script, uses.changes):
+    for branch, edit in () if is_kept else collapsed(script, uses.changes):
         yield RULE.finding(
             script, branch, "without loss scaling both branches are the same: keep one", edit
         )
+    for call in uses.changes.steps if is_kept else ():
+        yield RULE.finding(script, call, _KEPT_STEP, effort=MEDIUM)
     for node in uses.unclear:
         message = "the code uses a member that only a GradScaler has, and bfloat16 needs no loss scaling: remove it"
         yield RULE.finding(script, node, message, effort=MEDIUM)
