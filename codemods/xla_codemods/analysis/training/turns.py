@@ -192,12 +192,22 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
                     work.append(Turn(function, function.body))
 
 
+def _entered(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield what running `body` evaluates: of a lambda its defaults alone."""
+    for node in walk_body(body):
+        yield node
+        if isinstance(node, ast.Lambda):
+            for default in (*node.args.defaults, *node.args.kw_defaults):
+                if default is not None:
+                    yield from walk(default)
+
+
 def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
     """What runs in each turn, and was not `seen` in an inner one."""
     occasional: set[ast.AST] = set()
     blocks: dict[tuple[ast.If, bool], bool] = {}
     parents, left_before = script.parents, script.cached(_left_before)
-    for node in walk_body(turn.body):
+    for node in _entered(turn.body):
         if node in seen:
             continue
         seen.add(node)

@@ -320,6 +320,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     match node:
         case ast.Call(func=ast.Name(id="all" | "any" | "max" | "min" as name), args=[_]):
             return f"`torch.stack([...]).{name}()` is one read, to be made every n-th step, or after the loop"
+        case ast.Compare(ops=[_, _, *_]):
+            return "compare each pair, and join the results by `&`"
         case ast.Subscript():
             return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):

@@ -167,6 +167,11 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.BoolOp(values=values) if not _is_asked(script, node):
             if any(_asks(script, value) for value in values[:-1]):
                 yield "`and` or `or` with a tensor reads it from the device"
+        case ast.Compare(left=left, comparators=[*others, _]) if others and not _is_asked(
+            script, node
+        ):
+            if any(is_device_tensor(script, side) for side in (left, *others)):
+                yield "a chain of comparisons with a tensor reads each but the last from the device"
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
             if is_device_tensor(script, left) or is_device_tensor(script, right):
                 yield "`in` with a tensor reads it from the device"

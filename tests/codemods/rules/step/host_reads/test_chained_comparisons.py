@@ -1,0 +1,54 @@
+"""A chain of comparisons asks each tensor of it but the last, where a single comparison stays on the device."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.engine import check
+
+STEP = """\
+import torch
+from xla_migrate import runtime as xla
+
+
+def train(model, batches, optimizer, n, log):
+    for step, x in enumerate(xla.MpDeviceLoader(batches)):
+        ids = x.to(xla.xla_device())
+        loss = model(ids).mean()
+        {line}
+        optimizer.zero_grad()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+"""
+
+
+def _messages(line: str) -> list[str]:
+    return [f.message for f in check(STEP.format(line=line).encode()) if f.code == "XLA503"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "xla.later(lambda ok=0 <= ids.min() <= ids.max() < n: print(ok))",
+        "xla.later(print, 0 <= ids.min() < n)",
+        "ok = 0 <= ids.min() <= ids.max() < n",
+        "log(step, n > ids.max() >= 0)",
+    ],
+)
+def test_a_chain_is_reported(line: str) -> None:
+    (message,) = _messages(line)
+    assert message.startswith("a chain of comparisons with a tensor")
+    assert message.endswith("compare each pair, and join the results by `&`")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "xla.later(lambda ok=(ids.min() >= 0) & (ids.max() < n): print(ok))",
+        "ok = ids.max() < n",
+        "ok = 0 <= step < n",
+        "ok = 0 <= len(ids) < n",
+    ],
+)
+def test_a_single_comparison_is_not(line: str) -> None:
+    assert not _messages(line)
