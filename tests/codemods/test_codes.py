@@ -23,6 +23,10 @@ MAY = {
     "codemods/xla_codemods/analysis/by_hand/written.py": "the note on what is left there, itself",
     "src/xla_migrate/results.py": "the command's own findings",
     "src/xla_migrate/target/launch_files/codes.py": "the findings in files that are no Python",
+    **{
+        f"src/xla_migrate/known_errors/{topic}.py": "the rules that an error refers to"
+        for topic in ("compilation", "environment", "processes", "tensors")
+    },
 }
 # Rows of the catalog name the rule that deals with them; tests/codemods/catalog holds every one to it.
 CATALOG = "codemods/xla_codemods/catalog/"

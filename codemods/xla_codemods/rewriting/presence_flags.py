@@ -29,13 +29,19 @@ def settled_flags(
             continue
         if not all(isinstance(s.value, ast.Constant) for s in flags):
             continue
-        if any(imported_as(a) not in gone for s in told for a in s.names):
+        if any(imported_as(a) not in gone or _is_of_torch_xla(s, a) for s in told for a in s.names):
             continue
         handled = (s for handler in guard.handlers for s in handler.body)
         if all(only_complains(s, gone | names) for s in handled):
             is_known = script.project is not None  # without one, other modules may import the flag
             left = [s for s in flags if not is_known or _binds(s, used)]
             yield guard, "\n".join(map(ast.unparse, left))
+
+
+def _is_of_torch_xla(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+    """Return True for an import of torch_xla: scripts for several machines ask if it is installed."""
+    name = node.module or "" if isinstance(node, ast.ImportFrom) else alias.name
+    return name.partition(".")[0] == "torch_xla"
 
 
 def _binds(statement: ast.Assign, names: set[str]) -> bool:

@@ -43,7 +43,7 @@ ERRORS = (
         r"Deserializing serialized executable not supported|PersistentCacheDeserializeFailure|UNIMPLEMENTED.*[Dd]eserializ|DeserializeExecutable unimplemented",
         "torch_xla 2.9 writes its compilation cache on TPU and CPU, but cannot read it. Each start compiles again.",
         "Do not rely on the cache there. Neuron's cache of NEFF files works.",
-        "compile.md",
+        "target-options.md",
     ),
     KnownError(
         "slow-compile",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from .calls import Shown
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from ...script import Script
 
 
-@dataclass
 class Deferral:
     """One host read, and what it takes to defer it.
 
@@ -35,26 +33,26 @@ class Deferral:
         shared: Names and attributes that hold the value: reads that share one are edited together.
     """
 
-    script: Script
-    always: Collection[ast.AST]
-    later: dict[Shown, set[ast.AST]] = field(default_factory=dict)
-    texts: dict[ast.expr, set[ast.AST]] = field(default_factory=dict)
-    arrived: set[ast.expr] = field(default_factory=set)
-    computed: set[ast.Call] = field(default_factory=set)
-    extremes: dict[ast.If, Extreme] = field(default_factory=dict)
-    on_device: set[ast.expr] = field(default_factory=set)
-    passed: dict[ast.expr, ast.expr] = field(default_factory=dict)
-    filled: dict[ast.Assign, str] = field(default_factory=dict)
-    read: set[ast.Call] = field(default_factory=set)
-    together: set[ast.AST] = field(default_factory=set)
-    waited: set[ast.stmt] = field(default_factory=set)
-    shared: set[object] = field(default_factory=set)
+    def __init__(self, script: Script, always: Collection[ast.AST]) -> None:
+        self.script = script
+        self.always = always
+        self.later: dict[Shown, set[ast.AST]] = {}
+        self.texts: dict[ast.expr, set[ast.AST]] = {}
+        self.arrived: set[ast.expr] = set()
+        self.computed: set[ast.Call] = set()
+        self.extremes: dict[ast.If, Extreme] = {}
+        self.on_device: set[ast.expr] = set()
+        self.passed: dict[ast.expr, ast.expr] = {}
+        self.filled: dict[ast.Assign, str] = {}
+        self.read: set[ast.Call] = set()
+        self.together: set[ast.AST] = set()
+        self.waited: set[ast.stmt] = set()
+        self.shared: set[object] = set()
 
     def add(self, other: Deferral) -> None:
         """Add the edits of `other`."""
-        for part in fields(self)[2:]:
-            mine: Any = getattr(self, part.name)
-            for key, nodes in _nodes(getattr(other, part.name)):
+        for name, mine in list(vars(self).items())[2:]:
+            for key, nodes in _nodes(getattr(other, name)):
                 if isinstance(nodes, set):
                     mine.setdefault(key, set()).update(nodes)
                 elif isinstance(mine, dict):
