@@ -59,7 +59,7 @@ def test_codes_can_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", ".", "--select", "XLA951"]) == 1
     assert main(["check", ".", "--ignore", "XLA95,XLA101"]) == 0
     assert main(["explain", "XLA953"]) == 0
-    assert "A package that needs CUDA" in capsys.readouterr().out
+    assert "A package needs CUDA." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
