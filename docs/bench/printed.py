@@ -43,11 +43,11 @@ from tests.runtime.native.building import recorder  # noqa: E402
 # Folder, script, arguments.
 SCRIPTS = {
     "mnist": ("mnist", "main.py", "--epochs 1 --batch-size 8 --test-batch-size 16 --log-interval 2"),
-    "mnist_rnn": ("mnist_rnn", "main.py", "--epochs 1 --batch-size 8 --test-batch-size 16 --log-interval 2"),
+    "mnist_rnn": ("mnist_rnn", "main.py", "--accel --epochs 1 --batch-size 8 --test-batch-size 16 --log-interval 2"),
     "mnist_forward_forward": ("mnist_forward_forward", "main.py", "--epochs 2 --train_size 32 --test_size 16"),
     "siamese_network": ("siamese_network", "main.py", "--epochs 1 --lr 0.01 --batch-size 8 --test-batch-size 8 --log-interval 2"),
     "vae": ("vae", "main.py", "--epochs 1 --batch-size 8 --log-interval 2"),
-    "dcgan": ("dcgan", "main.py", "--dataset fake --niter 1 --dry-run --batchSize 4 --workers 0 --ngf 8 --ndf 8"),
+    "dcgan": ("dcgan", "main.py", "--dataset fake --accel --niter 1 --dry-run --batchSize 4 --workers 0 --ngf 8 --ndf 8"),
     "imagenet": ("imagenet", "main.py", "--dummy --epochs 1 -a squeezenet1_0 --lr 0.001 -b 4 -j 0 -p 1 ."),
     "super_resolution": ("super_resolution", "main.py", "--accel --upscale_factor 3 --batchSize 2 --testBatchSize 2 --threads 0"),
     "regression": ("regression", "main.py", ""),
