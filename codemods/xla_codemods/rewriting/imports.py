@@ -16,7 +16,13 @@ from ..analysis.syntax import is_pure, used_names
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line
-from .presence_flags import imported_as, only_complains, settled_flags, tells
+from .presence_flags import (
+    imported_as,
+    only_complains,
+    packages,
+    presence_imports,
+    settled_flags,
+)
 from .rewrite import rewrite
 
 _HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
@@ -127,8 +133,8 @@ def _make_a_section(
 
 def _is_of_the_library(node: ast.stmt) -> bool:
     """Return True for imports of the standard library."""
-    names = _homes(node) if isinstance(node, _IMPORTS) else []
-    return bool(names) and all(n.partition(".")[0] in sys.stdlib_module_names for n in names)
+    names = packages(node) if isinstance(node, _IMPORTS) else set()
+    return bool(names) and names <= sys.stdlib_module_names
 
 
 def after_imports(tree: ast.Module, script: ParsedFile) -> int:
@@ -240,7 +246,9 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     asked = SysModules(tree, script)
     answered = dict(settled_flags(tree, script, gone, after))
     yield from (ReplaceStatement(guard, text) for guard, text in answered.items())
-    telling = {s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in tells(node)}
+    telling = {
+        s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in presence_imports(node)
+    }
     for node in ast.walk(tree):
         if isinstance(node, _IMPORTS) and node not in telling:
             going = [
@@ -284,7 +292,7 @@ def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.Im
         for node in ast.walk(tree)
         if isinstance(node, _IMPORTS)
         and node not in asking
-        and script.origin in {n.partition(".")[0] for n in _homes(node)}
+        and script.origin in packages(node)
         and (node.names[0].name != "*" or not _needs_stars(tree))
     ]
 

@@ -1,4 +1,4 @@
-"""What is left of tests whether a package is installed, once the edits have removed its uses."""
+"""Flags of installed packages (`HAS_APEX = True`) after the edits have removed the uses of the package."""
 
 from __future__ import annotations
 
@@ -18,30 +18,26 @@ def imported_as(alias: ast.alias) -> str:
 def settled_flags(
     tree: ast.Module, script: ParsedFile, gone: set[str], used: set[str]
 ) -> Iterator[tuple[ast.Try, str]]:
-    """Yield each `try: import apex; HAS_APEX = True` whose import nothing needs any more, and the flags that stay."""
+    """Yield each `try: import apex; HAS_APEX = True` whose import nothing needs any more, with the flags that remain."""
     for guard in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
-        told = set(tells(guard))
+        imports = set(presence_imports(guard))
         flags = [s for s in (*guard.body, *guard.orelse) if isinstance(s, ast.Assign)]
         names = {target.id for s in flags for target in s.targets if isinstance(target, ast.Name)}
-        if not told or guard.finalbody or any(map(script.is_imported_elsewhere, names)):
+        if not imports or guard.finalbody or any(map(script.is_imported_elsewhere, names)):
             continue
-        if not all(s in told or s in flags for s in (*guard.body, *guard.orelse)):
+        if not all(s in imports or s in flags for s in (*guard.body, *guard.orelse)):
             continue
         if not all(isinstance(s.value, ast.Constant) for s in flags):
             continue
-        if any(imported_as(a) not in gone or _is_of_torch_xla(s, a) for s in told for a in s.names):
+        if any(imported_as(alias) not in gone for s in imports for alias in s.names):
             continue
+        if any("torch_xla" in packages(s) for s in imports):
+            continue  # scripts for several machines choose code by this flag
         handled = (s for handler in guard.handlers for s in handler.body)
         if all(only_complains(s, gone | names) for s in handled):
             is_known = script.project is not None  # without one, other modules may import the flag
-            left = [s for s in flags if not is_known or _binds(s, used)]
-            yield guard, "\n".join(map(ast.unparse, left))
-
-
-def _is_of_torch_xla(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
-    """Return True for an import of torch_xla: scripts for several machines ask if it is installed."""
-    name = node.module or "" if isinstance(node, ast.ImportFrom) else alias.name
-    return name.partition(".")[0] == "torch_xla"
+            remaining = [s for s in flags if not is_known or _binds(s, used)]
+            yield guard, "\n".join(map(ast.unparse, remaining))
 
 
 def _binds(statement: ast.Assign, names: set[str]) -> bool:
@@ -68,15 +64,16 @@ def only_complains(statement: ast.stmt, gone: set[str]) -> bool:
     return False
 
 
-def tells(guard: ast.Try) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports of `try: import apex; HAS_APEX = True`: they stay, for what they tell."""
+def presence_imports(guard: ast.Try) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of `try: import apex; HAS_APEX = True`, which set a flag; torch itself is always there."""
     if any(isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) for s in guard.body):
         for statement in guard.body:
-            if isinstance(statement, _IMPORTS) and not _brings_torch_itself(statement):
+            if isinstance(statement, _IMPORTS) and packages(statement) != {"torch"}:
                 yield statement
 
 
-def _brings_torch_itself(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return (node.module or "").partition(".")[0] == "torch"
-    return all(a.name.partition(".")[0] == "torch" for a in node.names)
+def packages(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Return the top-level packages that an import names; none for a relative import."""
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    return set() if node.level else {(node.module or "").partition(".")[0]}

@@ -84,3 +84,10 @@ def test_a_mask_of_data_is_no_constant() -> None:
         "", "mask = torch.ones(n, dtype=torch.bool).to(device) & (y > 0)\nchosen = out[mask]"
     )
     assert "depends on data" in message
+
+
+def test_indices_that_a_range_is_cut_from_are_no_mask() -> None:
+    computed = (
+        "index = torch.arange(out.shape[0]).to(device)\nindex = index[n:]\nchosen = out[index]"
+    )
+    assert not [m for m in _messages("", computed) if "indices once" in m]

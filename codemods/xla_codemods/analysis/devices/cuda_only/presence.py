@@ -265,28 +265,16 @@ def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
     return False
 
 
-def _is_yes(part: ast.expr, test: Presence) -> bool:
-    """Return True if `part` is the test, and True where the package is installed."""
+def _says(part: ast.expr, test: Presence, present: bool) -> bool:
+    """Return True if `part` is the test, and its result is `present` where the package is installed."""
     match part:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _is_no(operand, test)
+            return _says(operand, test, not present)
         case ast.Compare(
-            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=True)]
+            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(compared))]
         ):
-            return left is test.node
-    return part is test.node and test.answer
-
-
-def _is_no(part: ast.expr, test: Presence) -> bool:
-    """Return True if `part` is the test, and False where the package is installed."""
-    match part:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _is_yes(operand, test)
-        case ast.Compare(
-            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=False)]
-        ):
-            return left is test.node
-    return part is test.node and not test.answer
+            return left is test.node and compared is present
+    return part is test.node and test.answer is present
 
 
 def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = frozenset()) -> bool:
@@ -294,7 +282,7 @@ def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = froz
 
     `denied`: what other parts of an `or` deny, as in `not fp16 or fp16 and HAS_APEX`.
     """
-    if _is_yes(condition, test):
+    if _says(condition, test, True):
         return True
     match condition:
         case ast.BoolOp(op=ast.Or(), values=values) if is_pure(condition):
@@ -308,7 +296,7 @@ def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = froz
 
 def _asks_whether_not(condition: ast.expr, test: Presence) -> bool:
     """Return True if `condition` holds only where the package is missing: `not HAS_APEX`, also joined by `and`."""
-    if _is_no(condition, test):
+    if _says(condition, test, False):
         return True
     match condition:
         case ast.BoolOp(op=ast.And(), values=values):

@@ -6,9 +6,10 @@ Torch computes with tensors of one device alone, so they are where the loss is.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import HOST, TENSOR
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # Methods whose results are on the host, or on another device than their tensor.
 _LEAVES = frozenset({"cpu", "cuda", "item", "numpy", "size", "stride", "to", "tolist"})
-_MOST_NAMES = 6  # through which a tensor is followed
 
 
 def is_computed_with(script: Script, node: ast.expr, losses: Iterable[ast.expr]) -> bool:
@@ -28,31 +28,24 @@ def is_computed_with(script: Script, node: ast.expr, losses: Iterable[ast.expr])
     function = script.function(node)
     known = script.cached(_known)
     if function not in known:
-        known[function] = frozenset(_terms(script, function, losses))
-    terms = known[function]
-    return bool(terms) and _is_of(script, node, lambda name: name.id in terms, _MOST_NAMES)
+        own = [n for n in losses if isinstance(n, ast.Name) and script.function(n) is function]
+        known[function] = _names_behind(script, own)
+    return not known[function].isdisjoint(_names_behind(script, [node]))
 
 
 def _known(script: Script) -> dict[FunctionNode | None, frozenset[str]]:
-    """Return an empty table: the terms of the losses of each function that is asked for."""
+    """Return an empty table: the names behind the losses of each function."""
     return {}
 
 
-def _terms(
-    script: Script, function: FunctionNode | None, losses: Iterable[ast.expr]
-) -> Iterator[str]:
-    """Yield the names of tensors that the losses of `function` are computed from, losses included."""
-    left = [n for n in losses if isinstance(n, ast.Name) and script.function(n) is function]
-    seen: set[str] = set()
-    while left:
-        name = left.pop()
-        values = _values(script, name)
-        if name.id in seen or not values:
-            continue
-        seen.add(name.id)
-        yield name.id
-        for value in values:
-            left += _operands(script, value)
+def _names_behind(script: Script, nodes: Iterable[ast.expr]) -> frozenset[str]:
+    """Return the names of tensors that `nodes` are computed from on their own device, names among them included."""
+
+    def step(part: ast.expr) -> list[ast.expr]:
+        return _values(script, part) if isinstance(part, ast.Name) else _parts(script, part)
+
+    names = (part for part in reach(nodes, step) if isinstance(part, ast.Name))
+    return frozenset(name.id for name in names if _values(script, name))
 
 
 def _values(script: Script, name: ast.Name) -> list[ast.expr]:
@@ -76,14 +69,6 @@ def _leaves(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _LEAVES
 
 
-def _operands(script: Script, node: ast.expr) -> Iterator[ast.Name]:
-    """Yield the names that `node` computes with on their own device."""
-    if isinstance(node, ast.Name):
-        yield node
-    for operand in _parts(script, node):
-        yield from _operands(script, operand)
-
-
 def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
     """Return what an operation, a method of a tensor or a function of torch computes from."""
     match node:
@@ -102,15 +87,3 @@ def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
             if isinstance(func, ast.Attribute) and script.value(node).has(TENSOR):
                 return [func.value]
     return []
-
-
-def _is_of(script: Script, node: ast.expr, is_term: Callable[[ast.Name], bool], names: int) -> bool:
-    """Return True if `node` is computed, on the device, from a name that is a term."""
-    if not isinstance(node, ast.Name):
-        return any(_is_of(script, part, is_term, names) for part in _parts(script, node))
-    values = _values(script, node)
-    if not values:
-        return False
-    return is_term(node) or (
-        names > 0 and all(_is_of(script, value, is_term, names - 1) for value in values)
-    )
