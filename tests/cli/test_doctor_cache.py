@@ -80,3 +80,26 @@ def test_xla_cpu_cannot_read_its_cache(
     assert "first step after" in first["detail"]
     assert "could not be read" in second["detail"]
     assert "cannot read it" in second["advice"]
+
+
+# Stands in for a training on Neuron: it compiles a graph unless the cache has it, and reports as the runtime does.
+ON_NEURON = """\
+import json, os, pathlib
+graph = pathlib.Path(os.environ["NEURON_COMPILE_CACHE_URL"], "MODULE_1", "model.neff")
+graph.parent.mkdir(exist_ok=True)
+graph.touch()
+graph.with_name("model.log").touch()
+names = ("PersistentCacheHit", "PersistentCacheMiss", "PersistentCacheDeserializeFailure")
+report = pathlib.Path(os.environ["XLA_MIGRATE_CACHE_REPORT"], "1.json")
+report.write_text(json.dumps({**dict.fromkeys(names, 0), "first_step": None}))
+"""
+
+
+def test_graphs_of_neuron_are_counted_by_its_files(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PJRT_DEVICE", "NEURON")
+    assert main(["doctor", "--cache", "--", sys.executable, "-c", ON_NEURON]) == 0
+    out = capfd.readouterr().out
+    assert "first start: 0 graphs read from the cache, 1 not in it\n" in out
+    assert "second start: 1 graphs read from the cache, 0 not in it\n" in out

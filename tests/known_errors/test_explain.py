@@ -10,7 +10,7 @@ import pytest
 
 from xla_codemods.rules import every_rule
 from xla_migrate.cli import main
-from xla_migrate.known_errors.explain import ERRORS, explanation, find
+from xla_migrate.known_errors.explain import ERRORS, explained, find, last_known
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,8 +89,8 @@ def test_errors_are_counted_and_in_order() -> None:
 
 def test_a_traceback_is_explained_by_its_last_error() -> None:
     text = "No module named 'apex'\nDuring handling\nRuntimeError: Found no NVIDIA driver on your system."
-    assert "CUDA call" in explanation(text)
-    assert explanation("ValueError: 3") == ""
+    assert "CUDA call" in explained(last_known(text))[0]
+    assert explained(last_known("ValueError: 3")) == []
 
 
 def test_the_command_reads_files_and_standard_input(

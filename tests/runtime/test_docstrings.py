@@ -25,8 +25,9 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Iterator[dict[str, Any]]:
+def around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What examples find there, as a script has it."""
+    monkeypatch.setattr(torch, "einsum", torch.einsum)  # an example replaces it
     device = xla.xla_device()
     model = nn.Linear(4, 2).to(device)
     yield {

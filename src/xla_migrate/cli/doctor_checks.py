@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..known_errors.explain import find
+from ..known_errors.explain import last_known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def _last_words(found: dict[str, Any]) -> str:
 
 def _advice(found: dict[str, Any], otherwise: str) -> str:
     """Return cause and fix of the last known error that the probe printed, or `otherwise`."""
-    known = find(f"{found.get('stderr', '')}\n{found.get('error', '')}".splitlines())
-    return f"{known[-1].error.cause} {known[-1].error.fix}" if known else otherwise
+    error = last_known(f"{found.get('stderr', '')}\n{found.get('error', '')}")
+    return f"{error.cause} {error.fix}" if error is not None else otherwise
 
 
 def _not_imported(found: dict[str, Any]) -> DoctorCheck:

@@ -19,7 +19,7 @@ ERRORS = (
     ),
     KnownError(
         "out-of-device-memory",
-        r"RESOURCE_EXHAUSTED|Ran out of memory in memory space|Exceeded hbm capacity|NCC_EOOM\d+|NRT_RESOURCE|Attempting to (reserve|allocate) .* that was not possible",
+        r"RESOURCE_EXHAUSTED|Ran out of memory in memory space|Exceeded hbm capacity|NCC_EOOM\d+|NRT_RESOURCE|Attempting to (reserve|allocate) .*[Tt]hat was not possible",
         "The graph needs more memory than the device has. A loop without step marks is one graph.",
         "Mark each step, reduce the batch, use bfloat16, xla.checkpoint or FSDP. `xla-migrate compile --for` shows what fits.",
         "compile.md guides/troubleshooting.md XLA502",
@@ -79,13 +79,6 @@ ERRORS = (
         "The loss is NaN: too high a learning rate, a division by zero, a mask of -inf, or float16 limits in constants.",
         "Check whether float32 computes NaN too: `xla-migrate verify` runs the original. bfloat16 needs no loss scaling.",
         "guides/troubleshooting.md XLA208",
-    ),
-    KnownError(
-        "nothing-launched",
-        r"No graph was launched|0 steps? (was|were) launched",
-        "Without a step mark, XLA records operations and runs nothing.",
-        "Iterate over xla.MpDeviceLoader, or call xla.mark_step() after each step.",
-        "XLA401 XLA502",
     ),
     KnownError(
         "float64",

@@ -60,24 +60,27 @@ def _any_pattern() -> re.Pattern[str]:
 
 
 def text_of(found: Occurrence, source: str = "") -> str:
-    """Return the explanation of one error as indented lines; `source` names the log."""
+    """Return the explanation of one error as lines; `source` names the log."""
     where = f"{source}:{found.line}: " if source else ""
     times = f" ({found.times} lines)" if found.times > 1 else ""
-    lines = [
-        f"{where}{found.text}{times}",
-        f"  cause  {found.error.cause}",
-        f"  fix    {found.error.fix}",
-    ]
-    if found.error.see:
-        lines.append(f"  see    {', '.join(map(_reference, found.error.see.split()))}")
-    return "\n".join(lines)
+    return "\n".join([f"{where}{found.text}{times}", *explained(found.error)])
+
+
+def last_known(output: str) -> KnownError | None:
+    """Return the last known error in the output of a failed program."""
+    found = find(output.splitlines())
+    return found[-1].error if found else None
+
+
+def explained(error: KnownError | None) -> list[str]:
+    """Return cause, fix and further reading of an error as indented lines; none without an error."""
+    if error is None:
+        return []
+    lines = [f"  cause  {error.cause}", f"  fix    {error.fix}"]
+    if error.see:
+        lines.append(f"  see    {', '.join(map(_reference, error.see.split()))}")
+    return lines
 
 
 def _reference(word: str) -> str:
     return f"`xla-migrate explain {word}`" if _RULE.fullmatch(word) else f"docs/{word}"
-
-
-def explanation(output: str) -> str:
-    """Return the explanation of the last known error in the output of a failed program, or an empty string."""
-    found = find(output.splitlines())
-    return text_of(found[-1]) if found else ""

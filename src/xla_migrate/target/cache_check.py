@@ -8,9 +8,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from .precompile import NotHere, size_of
+from .precompile import NotHere
 
 
 class CacheStart(NamedTuple):
@@ -18,7 +19,8 @@ class CacheStart(NamedTuple):
 
     Attributes:
         code: the command's exit code.
-        hits: graphs that were read from the cache; None if no process imported the runtime.
+        hits: graphs that were read from the cache; None if no process imported the runtime. On Neuron: 0 if any graph
+            was compiled, because its compiler does not report single hits.
         misses: graphs that were compiled because the cache did not have them.
         unreadable: graphs that the cache has and that could not be read.
         first_step: seconds from the start to the end of the first optimizer step; None without two steps.
@@ -47,7 +49,7 @@ def start(command: Sequence[str], env: Mapping[str, str], cache: str) -> CacheSt
     Raises:
         NotHere: the command cannot be started.
     """
-    before = size_of(cache)[0]
+    before = _neffs(cache)
     with tempfile.TemporaryDirectory() as folder:
         own = {
             "XLA_PERSISTENT_CACHE_PATH": cache,
@@ -65,14 +67,17 @@ def start(command: Sequence[str], env: Mapping[str, str], cache: str) -> CacheSt
     counts = {name: sum(int(one[name]) for one in told) for name in told[0] if name != "first_step"}
     steps = [one["first_step"] - begun for one in told if one["first_step"]]
     hits, misses = counts["PersistentCacheHit"], counts["PersistentCacheMiss"]
-    if (
-        env.get("PJRT_DEVICE") == "NEURON"
-    ):  # its compiler has a cache of files, which torch_xla does not count
-        misses = size_of(cache)[0] - before
+    if env.get("PJRT_DEVICE") == "NEURON":  # torch_xla does not count its compiler's cache
+        misses = _neffs(cache) - before
         hits = 0 if misses else before
     return CacheStart(
         code, hits, misses, counts["PersistentCacheDeserializeFailure"], max(steps, default=None)
     )
+
+
+def _neffs(cache: str) -> int:
+    """Return how many compiled graphs are in a cache of Neuron's compiler."""
+    return sum(1 for _ in Path(cache).rglob("*.neff"))
 
 
 def _read(path: str) -> dict[str, float]:

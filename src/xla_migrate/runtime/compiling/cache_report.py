@@ -9,8 +9,6 @@ import sys
 import time
 from typing import Any
 
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-
 # torch_xla's counters: read from the cache, not there, there but not readable.
 COUNTERS = ("PersistentCacheHit", "PersistentCacheMiss", "PersistentCacheDeserializeFailure")
 
@@ -23,6 +21,8 @@ def report_at_exit() -> None:
     folder = os.environ.get("XLA_MIGRATE_CACHE_REPORT")
     if not folder:
         return
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
     begun: list[float] = []
 
     def note(*_: Any) -> None:

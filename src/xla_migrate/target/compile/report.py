@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...known_errors.explain import explanation
+from ...known_errors.explain import explained, last_known
 from .fit import Fitted
 from .judge import FITS, REFUSED, TOO_LARGE, Verdict, size
 from .session import CompileOutcome, summary
@@ -80,7 +80,7 @@ def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
     traced = outcome.tracing
     if traced.problem:
         yield f"not traced to the end: {_placed(traced.problem, place)}"
-        yield from explanation(traced.problem).splitlines()[1:]
+        yield from explained(last_known(traced.problem))
     seen = {kind(one) for one in outcome.verdicts}
     missing = [
         name

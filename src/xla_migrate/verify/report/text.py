@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...known_errors.explain import explanation
+from ...known_errors.explain import explained, last_known
 from ..judge.compare import StepComparison
 from ..judge.judgement import Status
 from .facts import Conclusion, Report
@@ -18,7 +18,7 @@ def lines(report: Report) -> list[str]:
     for name, run in report.sides:
         if run.failure is not None and run.failure.traceback:
             out += [f"the {_full(name)}'s own error:", run.failure.traceback.rstrip()]
-            out += [*explanation(run.failure.traceback).splitlines()[1:], ""]
+            out += [*explained(last_known(run.failure.traceback)), ""]
     if comparison.rows:
         out.append(
             f"{'step':>6} {'original':>14} {'migrated':>14} {'difference':>11}  gradient norm"
