@@ -16,7 +16,6 @@ from xla_codemods.engine import Options, migrate
 from xla_migrate.cli import main
 
 from . import warm
-from .runtime.rehearsal import QUICK_COMPILES
 
 GUIDES = Path(__file__).parents[1] / "docs" / "guides"
 _BLOCK = re.compile(r'^```(?:python|yaml) title="([^"]*)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -71,7 +70,7 @@ def results(folder: Path, processes: int, **env: str) -> list[float]:
         command,
         cwd=folder,
         env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
-        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES, **env}
+        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", **env}
         | {"PYTHON_EXEC": python},
         capture_output=True,
         text=True,
@@ -142,7 +141,7 @@ def test_it_is_proven(style: str, tmp_path: Path) -> None:
         [*command, "--steps", "4", "--no-report", "--"],
         cwd=tmp_path,
         env={k: v for k, v in os.environ.items() if k != "LOCAL_RANK"}
-        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=400,

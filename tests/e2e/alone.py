@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..runtime.rehearsal import QUICK_COMPILES
-
 
 def run_alone(
     text: bytes, kind: str, folder: Path, python: str = sys.executable, **more: str
@@ -23,7 +21,6 @@ def run_alone(
         **os.environ,
         "PJRT_DEVICE": "CPU",
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": QUICK_COMPILES,
         **more,
     }
     command = [python, "train.py", kind]

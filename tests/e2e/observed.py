@@ -11,7 +11,6 @@ from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 
 
 def observed(script: str, side: str, place: Path, **options: Any) -> ObservedRun:
@@ -26,7 +25,7 @@ def observed(script: str, side: str, place: Path, **options: Any) -> ObservedRun
         timeout=300,
         folder=place / "run",
         python=warm.for_side(side),
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        env={"OMP_NUM_THREADS": "1"},
         **options,
     )
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from xla_codemods.engine import Options, migrate
 
-from ..runtime.rehearsal import QUICK_COMPILES, SOURCE
+from ..runtime.rehearsal import SOURCE
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -29,7 +29,6 @@ def trained(folder: Path, port: int, *options: str, parallel: str = "") -> Weigh
     script, out = folder / "train.py", folder / "weights.pt"
     script.write_bytes(done.data)
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
-    env["XLA_FLAGS"] = QUICK_COMPILES
     command = [sys.executable]
     if parallel:
         env["CPU_NUM_DEVICES"] = "2"

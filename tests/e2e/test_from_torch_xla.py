@@ -19,7 +19,6 @@ from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
 from ..each import each
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, SINGLE, Fixture
 
 TORCH_XLA = Options(origin="torch_xla")
@@ -50,7 +49,7 @@ def observe(fixture: Fixture, name: str, place: Path, replace: dict[str, bytes])
         timeout=300.0,
         python=warm.for_side("target"),
         folder=place / name,
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        env={"OMP_NUM_THREADS": "1"},
     )
 
 
@@ -105,7 +104,6 @@ def test_without_taps_lbfgs_prints_compiles_and_launches_as_before(tmp_path: Pat
         env = {
             **os.environ,
             "PJRT_DEVICE": "CPU",
-            "XLA_FLAGS": QUICK_COMPILES,
             "OMP_NUM_THREADS": "1",
         }
         ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
@@ -131,7 +129,7 @@ def test_weights_that_are_split_over_processes_train_alike(tmp_path: Path) -> No
     def told(name: str, **how: str) -> list[str]:
         out = tmp_path / f"{name}{len(how)}"
         out.mkdir()
-        env = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_FLAGS": QUICK_COMPILES, **how}
+        env = {**os.environ, "PJRT_DEVICE": "CPU", **how}
         ran = subprocess.run(
             [sys.executable, f"{name}.py", str(out)],  # its processes are spawned
             cwd=tmp_path,

@@ -14,7 +14,7 @@ import torch
 from xla_migrate.ports import free_port
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES, environment
+from ..runtime.rehearsal import environment
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -43,7 +43,7 @@ def told(env: dict[str, str], side: str, ranks: int, *options: str) -> dict[str,
 
 
 def on_devices(*options: str) -> dict[str, Any]:
-    return told({"CPU_NUM_DEVICES": "2", "XLA_FLAGS": QUICK_COMPILES}, "target", 1, *options)
+    return told({"CPU_NUM_DEVICES": "2"}, "target", 1, *options)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import torch
 from xla_codemods.engine import migrate
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES, SOURCE
+from ..runtime.rehearsal import SOURCE
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -68,7 +68,6 @@ def run(source: str, folder: Path, name: str) -> dict[str, Any]:
     script, saved = folder / f"{name}.py", folder / f"{name}.pt"
     script.write_text(source)
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "4"}
-    env["XLA_FLAGS"] = QUICK_COMPILES
     if name == "plain":
         env |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     ended = subprocess.run(

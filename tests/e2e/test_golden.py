@@ -12,7 +12,6 @@ from xla_migrate.verify.experiments.recorded import compared
 from xla_migrate.verify.judge.judgement import Check, Status
 from xla_migrate.verify.recordings.recording import CUDA, STAND_IN, load
 
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, Fixture
 from .golden import FOLDER, STEPS, recordings_of, request_of
 
@@ -43,7 +42,6 @@ def test_the_migrated_fixture_trains_as_recorded(
         pytest.skip(f"needs {', '.join(fixture.missing())}")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PJRT_DEVICE", "CPU")
-    monkeypatch.setenv("XLA_FLAGS", QUICK_COMPILES)
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(fixture.folder, elsewhere, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(elsewhere)

@@ -13,7 +13,6 @@ from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture
 
 # Times and rates differ from run to run; progress bars show both.
@@ -68,7 +67,6 @@ def _run(fixture: Fixture, options: Options, place: Path) -> tuple[list[str], li
             **os.environ,
             "PJRT_DEVICE": "CPU",
             "OMP_NUM_THREADS": "1",
-            "XLA_FLAGS": QUICK_COMPILES,
         },
         timeout=600,
     )

@@ -13,7 +13,6 @@ from xla_migrate.cli import main
 from xla_migrate.ports import free_port
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ALL, Fixture
 
 pytestmark = pytest.mark.e2e
@@ -53,7 +52,7 @@ def train(fixture: Fixture, folder: Path, native: bool) -> list[dict[str, object
     (folder / "sitecustomize.py").write_text("import watching\n")
     count, port = fixture.processes, str(free_port())
     env = {**os.environ, "PYTHONPATH": str(folder), "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
-    env |= {"XLA_FLAGS": QUICK_COMPILES, "TOLD": str(told)}
+    env |= {"TOLD": str(told)}
     env |= {"WITHOUT_US": "1"} if native else {}
     ranks: list[dict[str, str]] = [{}]
     if count > 1:

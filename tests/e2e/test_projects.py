@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ..runtime.rehearsal import QUICK_COMPILES
-
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
@@ -36,7 +34,6 @@ def test_trains_the_same(name: str, script: str, options: list[str], tmp_path: P
         "OMP_NUM_THREADS": "1",
         "PJRT_DEVICE": "CPU",
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": QUICK_COMPILES,
     }
     done = subprocess.run(
         command,

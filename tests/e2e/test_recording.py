@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ..runtime.rehearsal import QUICK_COMPILES
-
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
@@ -63,7 +61,6 @@ dist.destroy_process_group()
 
 def verify(folder: Path, *words: str, without: Path | None = None) -> tuple[int, str]:
     env = {**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
-    env["XLA_FLAGS"] = QUICK_COMPILES
     if without is not None:
         env["PYTHONPATH"] = os.pathsep.join([str(without), *sys.path])
     done = subprocess.run(

@@ -13,7 +13,6 @@ import pytest
 from xla_codemods.engine import migrate
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -45,7 +44,6 @@ def results(data: bytes, side: str, name: str, folder: Path, *arguments: str) ->
         "OMP_NUM_THREADS": "1",
         "PJRT_DEVICE": "CPU",
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "XLA_FLAGS": QUICK_COMPILES,
     }
     command = [warm.for_side(side), name, *arguments]
     run = subprocess.run(

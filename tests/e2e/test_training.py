@@ -13,7 +13,6 @@ from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import SINGLE, Fixture, migrated
 
 pytestmark = pytest.mark.e2e
@@ -42,7 +41,7 @@ def observe(
         shake=shake,
         python=warm.for_side(side),
         folder=place / f"{name}-{precision}-{shake}",
-        env={"OMP_NUM_THREADS": "1", "XLA_FLAGS": QUICK_COMPILES},
+        env={"OMP_NUM_THREADS": "1"},
     )
 
 

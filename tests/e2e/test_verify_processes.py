@@ -11,7 +11,6 @@ from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -83,7 +82,6 @@ def observed(script: str, side: str, place: Path) -> ObservedRun:
         python=warm.for_side("reference"),
         env={
             "OMP_NUM_THREADS": "1",
-            "XLA_FLAGS": QUICK_COMPILES,
             "PYTHON_EXEC": warm.for_side(side),
         },
     )

@@ -17,7 +17,6 @@ from xla_migrate.verify.experiments.command import BOOT
 from xla_migrate.verify.observe.plan import VARIABLE, RunPlan
 
 from .. import warm
-from ..runtime.rehearsal import QUICK_COMPILES
 from .fixtures import ROOT, Fixture, migrated
 
 
@@ -60,7 +59,6 @@ def environment(folder: Path, *, target: bool, processes: int) -> dict[str, str]
     path = [str(ROOT / "src")]
     if target:
         env |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(processes)}
-        env |= {"XLA_FLAGS": QUICK_COMPILES}
     else:
         plan = RunPlan(
             side="reference",

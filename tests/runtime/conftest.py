@@ -15,13 +15,13 @@ from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
 
 from ..torch_as_it_was import Patched, restore, take_back, undo_torch_xla
-from .rehearsal import compile_quickly
+from .rehearsal import start_device
 
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """The XLA device, with nothing pending on it."""
-    compile_quickly()
+    start_device()
     from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 
     monkeypatch.setattr(_backend, "_chosen", torch_xla_backend)

@@ -17,7 +17,6 @@ from .. import warm
 
 SOURCE = Path(__file__).parents[2] / "src"
 MARK = "REPORT "
-QUICK_COMPILES = "--xla_backend_optimization_level=0"  # four times as fast, and the same numbers
 
 # What a script begins with: `report(name, value)` tells the test.
 PRELUDE = f"""
@@ -38,20 +37,13 @@ def environment(rank: int = 0, count: int = 1, port: int = 0, **more: str) -> di
 
 
 @functools.cache
-def compile_quickly() -> None:
-    """Let XLA in this process compile as in its children; it reads the variable once, when it first compiles.
-
-    `XLA_FLAGS=--xla_backend_optimization_level=3 pytest ...` compiles as it does at users.
-    """
+def start_device() -> None:
+    """Start XLA's device in this process."""
     os.environ.setdefault("PJRT_DEVICE", "CPU")
     import torch
     import torch_xla
 
-    flags = os.environ.get("XLA_FLAGS", "")  # torch_xla has put its own there
-    if "--xla_backend_optimization_level" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {QUICK_COMPILES}"
-        (torch.ones(1, device=torch_xla.device()) + 1).tolist()
-        os.environ["XLA_FLAGS"] = flags
+    (torch.ones(1, device=torch_xla.device()) + 1).tolist()
 
 
 def run(script: str, count: int = 2, limit: float = 400, **env: str) -> list[dict[str, Any]]:

@@ -18,12 +18,12 @@ import torch_xla.debug.metrics as met  # noqa: E402
 from torch import nn  # noqa: E402
 
 from ... import warm  # noqa: E402
-from ...runtime.rehearsal import compile_quickly  # noqa: E402
+from ...runtime.rehearsal import start_device  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def device() -> Any:
-    compile_quickly()
+    start_device()
     return torch_xla.device()
 
 

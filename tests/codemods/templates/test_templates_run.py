@@ -22,7 +22,6 @@ from xla_codemods.source import Source
 
 from ... import warm
 from ...each import each
-from ...runtime.rehearsal import QUICK_COMPILES
 from ..helpers import migrated
 from ..rules.precision.test_templates_run import HEAD, TEMPLATES
 from .programs import LAUNCHED, PROGRAMS
@@ -169,7 +168,6 @@ def program() -> str:
 @pytest.mark.parametrize("backend", ["torch_xla", "eager"])
 def test_they_run(backend: str) -> None:
     environment = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_MIGRATE_BACKEND": backend}
-    environment["XLA_FLAGS"] = QUICK_COMPILES
     command = [warm.python(*warm.TORCH_XLA), "-c", program()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -183,7 +181,6 @@ def test_what_is_launched_runs(backend: str, tmp_path: Path) -> None:
     file.write_text(migrated_program(LAUNCHED))
     assert "xla.launch(" in file.read_text()
     environment = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_MIGRATE_BACKEND": backend}
-    environment["XLA_FLAGS"] = QUICK_COMPILES
     command = [sys.executable, "-W", "ignore", str(file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -93,7 +93,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     found = {}
     for how, devices in (("one", 1), ("two", 2), ("for TPUs", 4)):
         env = {"HOW": how, "DEVICES": str(devices), "CPU_NUM_DEVICES": str(devices)}
-        env["XLA_FLAGS"] = rehearsal.QUICK_COMPILES
         if how == "one":
             env |= {"USE_TORCH_XLA": "0", "XLA_MIGRATE_BACKEND": "eager"}
         folder = str(tmp_path_factory.mktemp("sharded"))
@@ -210,7 +209,7 @@ def test_accelerate_trains_as_on_one_device(tmp_path: Path) -> None:
     """Losses, norms, the schedule, samples of an evaluation, and what is saved and loaded."""
     alone = {"USE_TORCH_XLA": "0", "XLA_MIGRATE_BACKEND": "eager", "HOW": "one"}
     one = rehearsal.run(ACCELERATED, 1, FOLDER=str(tmp_path / "one"), **alone)[0]
-    env = {"CPU_NUM_DEVICES": "2", "HOW": "two", "XLA_FLAGS": rehearsal.QUICK_COMPILES}
+    env = {"CPU_NUM_DEVICES": "2", "HOW": "two"}
     two = rehearsal.run(ACCELERATED, 1, FOLDER=str(tmp_path / "two"), **env)[0]
     assert two["rates"] == pytest.approx(one["rates"])
     assert two["losses"][6:12] == two["losses"][12:], "from the checkpoint on"

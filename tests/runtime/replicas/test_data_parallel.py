@@ -371,7 +371,7 @@ os._exit(0)  # the group is of no more use
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("data_parallel")
-    reports = rehearsal.run(SCRIPT, FOLDER=str(folder), XLA_FLAGS=rehearsal.QUICK_COMPILES)
+    reports = rehearsal.run(SCRIPT, FOLDER=str(folder))
     for report in reports:
         report["files"] = sorted(path.name for path in folder.iterdir())
     return reports

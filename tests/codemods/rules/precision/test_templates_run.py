@@ -9,7 +9,6 @@ import textwrap
 import pytest
 
 from .... import warm
-from ....runtime.rehearsal import QUICK_COMPILES
 from ...helpers import migrated
 
 HEAD = """
@@ -82,7 +81,6 @@ def program() -> str:
 @pytest.mark.parametrize("backend", ["torch_xla", "eager"])
 def test_every_template_runs(backend: str) -> None:
     environment = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_MIGRATE_BACKEND": backend}
-    environment["XLA_FLAGS"] = QUICK_COMPILES
     command = [warm.python(*warm.TORCH_XLA), "-c", program()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stdout + done.stderr
