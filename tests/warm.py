@@ -4,6 +4,9 @@
 imported the modules forks a process per run, in which the script is `__main__`, with its own arguments, folder,
 environment, streams and `sitecustomize`. What is read once when Python starts (hash seed, OMP_NUM_THREADS) is the
 server's. Tests of how processes start and end, and of what imports do, want the real Python.
+
+`command()` names one that runs the command `xla-migrate`, and as whose `sys.executable` both sides of a
+verification are run by the interpreter of their side.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ _SERVER = Path(__file__).with_name("warm_server.py")
 _CLIENT = """\
 #!{python} -IS
 import json, os, socket, sys
+address = {address!r}
+{choice}
 with socket.socket(socket.AF_UNIX) as server:
-    server.connect({address!r})
+    server.connect(address)
     words = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(words).to_bytes(8, "big")], [0, 1, 2])
     server.sendall(words)
@@ -34,9 +39,17 @@ if code < 0:  # by a signal
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
+_CHOICE = """\
+os.environ[{executable!r}] = sys.argv[0]
+if plan := os.environ.get({plan!r}):
+    with open(plan) as file:
+        address = {sides!r}[json.load(file)["side"]]
+"""
+_EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # what `sys.executable` is
 _SHARED = "XLA_MIGRATE_TESTS_WARM"  # the folder of the interpreters, in the environment
 _kept: list[object] = []  # until this process ends
 TORCH = ("torch", "torch._dynamo", "numpy")
+COMMAND = ("xla_migrate.cli", "xla_codemods.engine", "xla_migrate.cli.verify")
 # What torch_xla's own import changes is a target's, never a reference's (fact 1.106).
 TORCH_XLA = (*TORCH, "torch_xla", "torch_xla.core.xla_model", "torch_xla.debug.metrics")
 
@@ -44,6 +57,19 @@ TORCH_XLA = (*TORCH, "torch_xla", "torch_xla.core.xla_model", "torch_xla.debug.m
 def for_side(side: str) -> str:
     """The interpreter for one side of a verification."""
     return python(*(TORCH_XLA if side == "target" else TORCH))
+
+
+@functools.cache
+def command() -> str:
+    """The interpreter that runs `-m xla_migrate`, and the scripts of `verify`."""
+    from xla_migrate.verify.observe.plan import VARIABLE
+
+    sides = {side: _address(for_side(side)) for side in ("reference", "target")}
+    choice = _CHOICE.format(executable=_EXECUTABLE, plan=VARIABLE, sides=sides)
+    client = Path(os.environ[_SHARED]) / "python"
+    server = python(*COMMAND, executable=str(client))
+    _write(client, _address(server), choice)
+    return str(client)
 
 
 def share() -> None:
@@ -57,7 +83,7 @@ def share() -> None:
 
 
 @functools.cache
-def python(*modules: str) -> str:
+def python(*modules: str, executable: str = sys.executable) -> str:
     """An interpreter that has imported the modules, started where no process has asked for it yet."""
     if _SHARED not in os.environ:
         share()
@@ -67,14 +93,14 @@ def python(*modules: str) -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not client.exists():
             client.parent.mkdir(exist_ok=True)
-            _start(client, modules)
+            _start(client, modules, executable)
     return str(client)
 
 
-def _start(client: Path, modules: tuple[str, ...]) -> None:
-    address = str(client.with_name("socket"))
+def _start(client: Path, modules: tuple[str, ...], executable: str) -> None:
+    address = _address(str(client))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
-    env |= {"PJRT_DEVICE": "CPU"}
+    env |= {"PJRT_DEVICE": "CPU", _EXECUTABLE: executable}
     with (client.parents[1] / "alive").open("rb") as alive:  # the server ends where this does
         server = subprocess.Popen(
             [sys.executable, str(_SERVER), address, *modules],
@@ -86,7 +112,15 @@ def _start(client: Path, modules: tuple[str, ...]) -> None:
     _kept.append(server)
     assert server.stdout is not None
     assert server.stdout.readline() == b"ready\n", f"no {', '.join(modules)}"
-    made = client.with_name("made")
-    made.write_text(_CLIENT.format(python=sys.executable, address=address))
+    _write(client, address)
+
+
+def _address(client: str) -> str:
+    return str(Path(client).with_name("socket"))
+
+
+def _write(client: Path, address: str, choice: str = "") -> None:
+    made = client.with_name(f"made{os.getpid()}")
+    made.write_text(_CLIENT.format(python=sys.executable, address=address, choice=choice))
     made.chmod(0o755)
     made.rename(client)

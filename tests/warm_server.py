@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import io
 import json
 import logging
 import os
@@ -51,6 +52,9 @@ def keep(connection):
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
+        sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+        sys.stdout = sys.__stdout__ = unbuffered(1, "strict")
+        sys.stderr = sys.__stderr__ = unbuffered(2, "backslashreplace")
         return json.loads(words)
     ended = os.pidfd_open(run)
     ready, _, _ = select.select([ended, connection], [], [])
@@ -62,11 +66,18 @@ def keep(connection):
     os._exit(0)
 
 
+def unbuffered(number, errors):
+    """The stream of a file descriptor, which remembers nothing of the server's, such as whether it can seek."""
+    raw = open(number, "wb", buffering=0, closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(raw, errors=errors, write_through=True)
+
+
 def become(words, cwd, environment):
     """Be what Python makes of itself before it runs a script; the script's code and names."""
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
+    sys.executable = environment.get(EXECUTABLE, sys.executable)
     path = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
     words = words[1:] if words[0] == "-u" else words  # the server's streams are unbuffered
     kind = words[0] if words[0] in ("-c", "-m") else ""
@@ -119,6 +130,8 @@ def end(code):
 
 LEAVE = os._exit  # the runtime may replace it, and write what is pending
 OWN_PATH = [p for p in sys.path[1:] if p not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # which some modules keep when they are imported
+sys.executable = os.environ.get(EXECUTABLE, sys.executable)
 for name in sys.argv[2:]:
     importlib.import_module(name)
 logging.root.handlers.clear()  # torch_xla leaves one, with which a script's basicConfig does nothing

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from .. import warm
+
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
@@ -64,7 +66,7 @@ def verify(folder: Path, *words: str, without: Path | None = None) -> tuple[int,
     if without is not None:
         env["PYTHONPATH"] = os.pathsep.join([str(without), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-m", "xla_migrate", "verify", *words],
+        [warm.command(), "-m", "xla_migrate", "verify", *words],
         cwd=folder,
         env=env,
         capture_output=True,

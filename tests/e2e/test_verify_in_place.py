@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .. import warm
 
 pytestmark = pytest.mark.e2e
 
@@ -47,7 +48,7 @@ for step in range(4):
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "xla_migrate", *words], cwd=folder, capture_output=True, text=True
+        [warm.command(), "-m", "xla_migrate", *words], cwd=folder, capture_output=True, text=True
     )
 
 
