@@ -18,6 +18,14 @@ def judged(theirs: list[str], ours: list[str]) -> Judgement | None:
     return printed.judge(reference, target, 1e-5)
 
 
+def judged_again(theirs: list[str], again: list[str], ours: list[str]) -> Judgement | None:
+    """`again` is what the original prints with another clock."""
+    runs = run(), run(), run(side="target")
+    for one, texts in zip(runs, (theirs, again, ours), strict=True):
+        one.traces[0].printed = [PrintedLine(t, f"train.py:{n}") for n, t in enumerate(texts, 1)]
+    return printed.judge(runs[0], runs[2], 1e-5, (runs[0], runs[1]))
+
+
 LOSSES = [f"step {n} loss {1 / (n + 1):.6f}" for n in range(5)]
 
 
@@ -200,3 +208,32 @@ def test_a_metric_next_to_such_words_is_compared(line: str) -> None:
     found = judged([line, "loss 0.25"], ["loss 0.25"])
     assert found is not None
     assert found.status is Status.FAILED
+
+
+ROWS = ["0 1 0.50", "0 2 0.25"]  # seconds, step, loss
+
+
+def test_numbers_that_the_original_does_not_repeat_are_not_compared() -> None:
+    found = judged_again(ROWS, ["3 1 0.50", "9 2 0.25"], ["12 1 0.50", "14 2 0.25"])
+    assert found is not None
+    assert found.status is Status.OK
+    assert found.detail.startswith("4 printed numbers alike")
+    assert "not compared: 1 kind of lines" in found.detail
+
+
+def test_beside_such_numbers_others_are_compared() -> None:
+    found = judged_again(ROWS, ["3 1 0.50", "9 2 0.25"], ["12 1 0.50", "14 2 0.26"])
+    assert found is not None
+    assert found.status is Status.FAILED
+    assert "0.25 in the original, 0.26 here" in found.detail
+
+
+def test_a_line_that_comes_by_the_clock_may_come_more_often() -> None:
+    slow = ["still at it 7"]
+    found = judged_again(ROWS, [*slow, *ROWS, *slow], [*slow, *ROWS, *slow, *slow])
+    assert found is not None
+    assert found.status is Status.OK
+    lost = judged_again(ROWS, [*slow, *ROWS], [*slow, ROWS[0]])
+    assert lost is not None
+    assert lost.status is Status.FAILED
+    assert "missing" in lost.detail

@@ -45,6 +45,7 @@ def run(
     watch: bool = True,
     batches: int = 0,
     details: int = 0,
+    clock_rate: int = 1,
 ) -> ObservedRun:
     """Run a training script under observation; its files are not changed.
 
@@ -79,6 +80,7 @@ def run(
         watch: False runs the script alike but without looking at it, to measure what looking costs.
         batches: how many batches of each data loader to summarise (`observe.details`).
         details: steps of which to record modules and updates.
+        clock_rate: how fast the script's clocks run (`compare(repeated=...)`).
 
     Returns:
         The run; its `failure` says what went wrong, if anything did.
@@ -119,6 +121,7 @@ def run(
         watch=watch,
         batches=batches,
         details=details,
+        clock_rate=clock_rate,
     )
     plan.save(base / "plan.json")
     place = copy / script.relative_to(project)

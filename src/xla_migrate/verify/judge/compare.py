@@ -99,6 +99,7 @@ def compare(
     exact: Float64Runs | None = None,
     explained: ObservedRun | None = None,
     written: tuple[ObservedRun, ObservedRun] | None = None,
+    repeated: tuple[ObservedRun, ObservedRun] | None = None,
     judge_performance: bool = True,
 ) -> Comparison:
     """Judge a migrated script's run against the original's.
@@ -120,6 +121,8 @@ def compare(
         exact: with `followed`, the same steps in float64, which tell rounding from faults (`exactly`).
         explained: the target once more, with `explain`: what made it compile again is then named.
         written: both once more, with `explain`: where other state is written to is then named.
+        repeated: the same script twice, the second time with `clock_rate`: the numbers that it then prints
+            differently are not compared.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
 
     Returns:
@@ -147,7 +150,7 @@ def compare(
         out.verdicts += untracked_state.judge(
             *(followed or (reference, target)), tolerance, written
         )
-        out.verdicts += _judge_printed(reference, target, tolerance, followed, exact)
+        out.verdicts += _judge_printed(reference, target, tolerance, followed, exact, repeated)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
     if judge_performance:
@@ -300,6 +303,7 @@ def _judge_printed(
     allowed: float,
     followed: tuple[ObservedRun, ObservedRun] | None,
     exact: Float64Runs | None,
+    repeated: tuple[ObservedRun, ObservedRun] | None,
 ) -> list[Judgement]:
     """Of the runs left alone; where training amplifies rounding, of those that took the same steps, or in float64."""
     pairs = [(reference, target)]
@@ -309,7 +313,7 @@ def _judge_printed(
         pairs.append((exact.reference, exact.target))
     found: Judgement | None = None
     for pair in pairs:
-        found = printed.judge(*pair, allowed)
+        found = printed.judge(*pair, allowed, repeated)
         if found is None or found.status is Status.OK:
             break
     return [] if found is None else [found]

@@ -5,7 +5,8 @@ counterpart in the n-th line of the migrated script. So it does not matter wheth
 behind it as the migration may do, as long as all of a kind come in their order and with their numbers.
 
 Not compared: times, rates, sizes of memory, paths, addresses and dates; progress bars, which are redrawn by the
-clock; warnings; what Lightning says of the machine; and lines that no number is in.
+clock; warnings; what Lightning says of the machine; and lines that no number is in. Other numbers that follow from the
+time, or from chance, are found by a second run of the same script with a clock of another rate (`_Unsteady`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .judgement import Check, Judgement, Status
 from .observed import ObservedRun
@@ -141,17 +142,37 @@ def _unit(number: str) -> float:
     return float(10.0 ** (int(exponent or 0) - len(fraction)))
 
 
-def judge(reference: ObservedRun, target: ObservedRun, allowed: float) -> Judgement | None:
+@dataclass
+class _Unsteady:
+    """Where two runs of the same script print different numbers, by template: positions, and lines of another count."""
+
+    numbers: dict[str, set[int]] = field(default_factory=dict)
+    counts: set[str] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.numbers.keys() | self.counts)
+
+
+def judge(
+    reference: ObservedRun,
+    target: ObservedRun,
+    allowed: float,
+    repeated: tuple[ObservedRun, ObservedRun] | None = None,
+) -> Judgement | None:
     """The verdict, or None where neither prints a number.
 
     Args:
         reference: the original's run.
         target: the migrated script's.
         allowed: the relative tolerance of numbers, beside one unit in the last digit that is printed.
+        repeated: two runs of the same script, the second with another clock: what differs there is not compared.
     """
-    compared, worst = 0, 0.0
-    for theirs, ours in _streams(reference, target):
-        found, count, apart = _compare(theirs, ours, allowed)
+    compared, worst, left_out = 0, 0.0, 0
+    again = [] if repeated is None else [_unsteady(*pair, allowed) for pair in _streams(*repeated)]
+    for at, (theirs, ours) in enumerate(_streams(reference, target)):
+        unsteady = again[at] if at < len(again) else _Unsteady()
+        left_out += len(unsteady)
+        found, count, apart = _compare(theirs, ours, allowed, unsteady)
         if found is not None:
             where = found.target.where if found.target is not None else ""
             return Judgement(
@@ -164,6 +185,11 @@ def judge(reference: ObservedRun, target: ObservedRun, allowed: float) -> Judgem
     if not compared:
         return None
     detail = f"{compared} printed numbers alike, within {worst:.1e} relative or their last digit"
+    if left_out:
+        detail += (
+            f"; not compared: {left_out} kind{'s' * (left_out > 1)} of lines with numbers that two runs of the same"
+            " script print differently"
+        )
     return Judgement(Check.PRINTED, Status.OK, detail)
 
 
@@ -191,24 +217,53 @@ def _of_file(name: str, logs: Mapping[str, str]) -> list[PrintedLine]:
     return [PrintedLine(line, f"{name}:{number}") for number, line in enumerate(lines, 1)]
 
 
+def _by_template(lines: Iterable[PrintedLine]) -> dict[str, list[Masked]]:
+    out: dict[str, list[Masked]] = {}
+    for line in lines:
+        if (m := masked(line)) is not None:
+            out.setdefault(m.template, []).append(m)
+    return out
+
+
+def _unsteady(
+    first: Sequence[PrintedLine], second: Sequence[PrintedLine], allowed: float
+) -> _Unsteady:
+    """Return what two runs of the same script print differently."""
+    out, one, other = _Unsteady(), _by_template(first), _by_template(second)
+    scales = _scales([m for lines in one.values() for m in lines])
+    for template in one.keys() | other.keys():
+        mine, again = one.get(template, []), other.get(template, [])
+        if len(mine) != len(again):
+            out.counts.add(template)
+        for a, b in zip(mine, again, strict=False):
+            for i, (x, y) in enumerate(zip(a.numbers, b.numbers, strict=True)):
+                if relative(x, y, scales[template][i]) > allowed:
+                    out.numbers.setdefault(template, set()).add(i)
+    return out
+
+
 def _compare(
-    reference: Sequence[PrintedLine], target: Sequence[PrintedLine], allowed: float
+    reference: Sequence[PrintedLine],
+    target: Sequence[PrintedLine],
+    allowed: float,
+    unsteady: _Unsteady,
 ) -> tuple[Difference | None, int, float]:
     """(the first difference in the original's order, numbers compared, the largest relative difference)."""
     theirs = [m for line in reference if (m := masked(line)) is not None]
-    ours: dict[str, list[Masked]] = {}
-    for line in target:
-        if (m := masked(line)) is not None:
-            ours.setdefault(m.template, []).append(m)
+    ours = _by_template(target)
     scales = _scales(theirs)
     seen: dict[str, int] = {}
     compared, worst = 0, 0.0
     for one in theirs:
         place = seen[one.template] = seen.get(one.template, 0) + 1
         others = ours.get(one.template, [])
+        if len(others) < place and one.template in unsteady.counts:
+            continue
         if len(others) < place:
             return _missing(one, place, others), compared, worst
         for i, (x, y) in enumerate(zip(one.numbers, others[place - 1].numbers, strict=True)):
+            if i in unsteady.numbers.get(one.template, ()):
+                continue
             if one.scaler[i] and y == 1 and x >= 1 and math.log2(x).is_integer():
                 continue
             apart = relative(x, y, scales[one.template][i])
@@ -216,6 +271,8 @@ def _compare(
                 return _other_number(one, others[place - 1], x, y, place), compared, worst
             compared, worst = compared + 1, max(worst, min(apart, allowed))
     for template, others in ours.items():
+        if template in unsteady.counts:
+            continue
         if seen.get(template, 0) and len(others) > seen[template]:
             return _more(others, seen[template]), compared, worst
     return None, compared, worst

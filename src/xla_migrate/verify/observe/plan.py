@@ -41,6 +41,7 @@ class RunPlan:
         watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
         batches: how many batches of each data loader to summarise; 0: no inputs of models either.
         details: steps of which to record modules and updates (`observe.details`).
+        clock_rate: how fast the script's clocks run (`observe.process.other_clock`).
     """
 
     side: Side
@@ -63,6 +64,7 @@ class RunPlan:
     watch: bool = True
     batches: int = 0
     details: int = 0
+    clock_rate: int = 1
 
     def save(self, path: Path) -> None:
         """Write it for the children."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import plan as plans
-from .process import guard, imports, printed, records, uncaught, where
+from .process import guard, imports, other_clock, printed, records, uncaught, where
 from .process.patching import Patches
 
 _patches = Patches()
@@ -37,6 +37,8 @@ def attach(redirect: Redirect) -> None:
     _own_debug_file()
     if plan.original:
         guard.install(plan.original, plan.project)
+    if plan.clock_rate != 1:
+        other_clock.install(plan.clock_rate)
     random.seed(plan.seed)
     if plan.side == "reference":
         imports.hide("torch_xla")  # a reference with it would train on XLA, or meet fact 1.106
