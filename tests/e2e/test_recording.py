@@ -158,6 +158,25 @@ def test_other_arguments_are_reported(tmp_path: Path, recording: Path) -> None:
     assert "other arguments: recorded ['1'], here ['2']" in report["notes"]
 
 
+def test_replayed_weights_and_batches_hide_no_fault_and_cause_none(
+    tmp_path: Path, recording: Path
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    words = ("train.py", "--record", "r.rec", "--with-weights", "--steps", "8", "--", "1")
+    code, output = verify(tmp_path, *words)
+    assert code == 0, output
+    assert "with the initial weights of 1 model and the batches of 8 steps" in output
+    stored = tmp_path / "r.rec"
+    report = checked(tmp_path, stored, SCRIPT, "--replay", "--", "2")
+    assert report["proven"], report["message"]
+    assert any(note.startswith("replayed: ") for note in report["notes"])
+    spoiled = checked(tmp_path, stored, SCRIPT.replace("lr=0.01", "lr=0.02"), "--replay", "--", "2")
+    assert failed(spoiled) == ["numbers", "optimizer step"]
+    code, output = verify(tmp_path, "train.py", "--reference", str(recording), "--replay")
+    assert code == 2
+    assert "the recording holds no weights and no batches: record with --with-weights" in output
+
+
 def test_two_processes_write_one_file(tmp_path: Path, without: Path) -> None:
     (tmp_path / "train.py").write_text(TWO)
     words = ("train.py", "--record", "r.rec", "--nproc", "2", "--steps", "5")

@@ -170,6 +170,8 @@ def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
     }
     if reference:
         settings["reference"] = reference
+    if request.replay:
+        settings["replay"] = "weights and batches"
     if request.precision == "float32":
         settings["tolerance"] = f"{request.tolerance:g}"
     if request.metric:

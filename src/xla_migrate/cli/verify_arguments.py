@@ -209,6 +209,16 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="compare with a recording instead of running the original; its settings and arguments are the defaults",
     )
+    add(
+        "--with-weights",
+        action="store_true",
+        help="with --record: store the initial weights and the first batches (a large file), for --replay",
+    )
+    add(
+        "--replay",
+        action="store_true",
+        help="with --reference: train with the recorded initial weights and batches",
+    )
     add("--timeout", type=real, metavar="SECONDS", help="for each run")
     add(
         "--for",
@@ -277,6 +287,10 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         fail("--record and --reference: record on one machine, check on the other")
     if writing and (given.record or given.reference):
         fail("--record and --reference go with `xla-migrate verify`")
+    if given.with_weights and not given.record:
+        fail("--with-weights goes with --record")
+    if given.replay and not given.reference:
+        fail("--replay goes with --reference")
     if writing and given.against:
         fail("--against goes with `xla-migrate verify`")
     if given.reference and (given.against or given.migrated):
@@ -296,6 +310,8 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         data_shim=given.data_shim,
         timeout=given.timeout,
         keep=given.keep,
+        with_weights=given.with_weights,
+        replay=given.replay,
     )
     return Asked(
         request,

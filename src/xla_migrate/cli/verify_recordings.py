@@ -31,6 +31,11 @@ def record(asked: Asked) -> int:
     about = found.about
     runs = " and ".join(about.precisions)
     print(f"recorded: {file}, {found.size / 1e6:.2f} MB, {about.steps} steps, {runs} ({about})")
+    if asked.request.with_weights:
+        print(
+            f"with the initial weights of {about.models} model{'s' * (about.models != 1)} and the batches of"
+            f" {about.replay} steps: the limit of 5 MB does not hold for such a file"
+        )
     if about.kind == STAND_IN:
         print(
             "xla-migrate: no CUDA device here, so the original ran on the CPU stand-in: record on the"

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from xla_migrate.verify.judge.details import READERS, Details
-from xla_migrate.verify.observe.details import batches, calls, inputs, samples
+from xla_migrate.verify.observe.details import batches, calls, inputs, replay, samples
 from xla_migrate.verify.observe.process import records
 from xla_migrate.verify.observe.process.patching import Patches
 
@@ -71,6 +71,35 @@ def test_drawing_indices_leaves_the_scripts_random_numbers_alone() -> None:
     assert torch.equal(torch.randn(4), expected)
 
 
+def test_stored_weights_and_batches_are_fed_to_another_run(
+    tmp_path: Path, patches: Patches
+) -> None:
+    steps = iter((1, 2))
+    store = replay.Store(tmp_path, lambda: next(steps))
+    model, other = torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3)
+    torch.nn.init.normal_(model.weight)
+    model.running_mean.fill_(5.0)  # type: ignore[union-attr]
+    store.entered(model, (), {})
+    data = torch.randn(4, 2)
+    store.drawn(0, 0, {"x": data[:2], "name": "a"})
+    store.step_over(0)
+    store.drawn(0, 1, ["no tensor"])  # so what follows cannot be replayed
+    store.step_over(1)
+    assert (store.models, store.batches, store.steps) == (1, 1, 1)
+    feed = replay.Feed(tmp_path)
+    feed.entered(torch.nn.Sequential(torch.nn.Linear(3, 3)), (), {})
+    feed.entered(other, (), {})
+    assert torch.equal(other.weight, model.weight)
+    assert other.running_mean is not None
+    assert other.running_mean[0] == 5
+    batch = {"x": torch.zeros(7, 2), "name": "b"}
+    feed.drawn(0, 0, batch)
+    assert torch.equal(batch["x"], data[:2])  # type: ignore[arg-type]
+    feed.drawn(0, 1, batch)
+    assert replay.notes == {"the weights of Sequential were not recorded in these shapes"}
+    replay.notes.clear()
+
+
 def test_the_first_batches_of_each_loader_are_written(tmp_path: Path, patches: Patches) -> None:
     batches.install(patches, 2)
     x, y = torch.randn(12, 3), torch.arange(12)
@@ -88,7 +117,7 @@ def test_the_first_batches_of_each_loader_are_written(tmp_path: Path, patches: P
 
 
 def test_inputs_of_outermost_modules_are_written_by_step(tmp_path: Path, patches: Patches) -> None:
-    calls.install(patches, inputs.entered, lambda module, output: None)
+    calls.install(patches, [inputs.entered], lambda module, output: None)
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
     x, y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
     with torch.no_grad():
@@ -103,7 +132,7 @@ def test_inputs_of_outermost_modules_are_written_by_step(tmp_path: Path, patches
 
 
 def test_a_module_that_raises_does_not_hide_the_next_call(tmp_path: Path, patches: Patches) -> None:
-    calls.install(patches, inputs.entered, lambda module, output: None)
+    calls.install(patches, [inputs.entered], lambda module, output: None)
     model = torch.nn.Sequential(torch.nn.Linear(3, 3))
     with pytest.raises(RuntimeError):
         model(torch.ones(2, 5))

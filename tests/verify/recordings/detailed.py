@@ -31,7 +31,7 @@ def details_of(train: Training, folder: Path, steps: int = 1) -> tuple[Details, 
     patches.put(records, "_file", None)
     inside, update = modules.Recorder(), updates.Recorder()
     modules.watch_construction(patches)
-    calls.install(patches, inside.entered, inside.left)
+    calls.install(patches, [inside.entered], inside.left)
     try:
         model, optimizer, backward = train()
         for event in range(steps):

@@ -19,7 +19,7 @@ from ..judge.trace import Trace
 from ..observe.plan import Precision
 from ..recordings import ordered
 from ..recordings.located import located
-from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save
+from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save, unpack_replay
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
 from .one_process import comparable
@@ -65,16 +65,18 @@ def record(
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
         runs: dict[str, tuple[ObservedRun, Path]] = {}
+        stored = base / "stored" if request.with_weights else None
         for precision in _PRECISIONS:
             place = base / precision.replace(" ", "-")
-            found = _run(request, place, precision, shower, details)
+            store = stored if precision == FLOAT32 else None
+            found = _run(request, place, precision, shower, details, store)
             if found.failure is not None:
                 return Recorded(failure=found.failure)
             runs[precision] = (found, place / "records")
             if not any(trace.lowered for trace in found.traces):
                 break
         about = _about(request, command, [one for one, _ in runs.values()], tuple(runs))
-        save(file, about, runs)
+        save(file, about, runs, stored)
     return Recorded(about, file.stat().st_size)
 
 
@@ -94,7 +96,12 @@ def _without_hooks(
 
 
 def _run(
-    request: Request, folder: Path, precision: Precision, shower: Shower, details: int
+    request: Request,
+    folder: Path,
+    precision: Precision,
+    shower: Shower,
+    details: int,
+    store: Path | None,
 ) -> ObservedRun:
     show = shower(f"original, {precision}")
     found = run(
@@ -111,6 +118,7 @@ def _run(
         progress=show,
         batches=BATCHES,
         details=details,
+        store=store,
     )
     show(None)
     blame_hooks(found, lambda most: _without_hooks(request, folder, precision, most))
@@ -123,6 +131,7 @@ def _about(
     known = {k: v for one in runs for trace in one.traces for k, v in trace.about.items()}
     stand_in = runs[0].redirected or "device" not in known
     names = {name for one in runs for trace in one.traces for name in trace.loaded}
+    stored = [trace.stored for trace in runs[0].traces if trace.stored is not None]
     return RecordingFacts(
         kind=STAND_IN if stand_in else CUDA,
         script=str(request.script),
@@ -137,6 +146,8 @@ def _about(
         sources=_digests(project_of(request.script, None), sorted(names)),
         shim=_digest(Path(request.data_shim)) if request.data_shim else "",
         precisions=tuple(precisions),
+        replay=min((one["steps"] for one in stored if one["batches"]), default=0),
+        models=max((one["models"] for one in stored), default=0),
     )
 
 
@@ -161,16 +172,23 @@ def compared(
     """Run the migrated script, and compare it with a recorded run of the original.
 
     Raises:
-        NotComparable: the recording has no run of this precision, or of as many processes.
+        NotComparable: the recording has no run of this precision, or of as many processes, or nothing to replay.
     """
     proposed.complete(recording.about.sources)
+    if request.replay:
+        _refuse_replay(request, recording.about)
     steps = min(request.steps, recording.about.steps)
+    if request.replay and recording.about.replay:
+        steps = min(steps, recording.about.replay)
     references = [_first_steps(one, steps) for one in _references(request, recording)]
     reference, fp32 = references[0], references[1] if len(references) > 1 else None
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        run_target = _RunTarget(replace(request, steps=steps), proposed, base, shower)
+        stored = base / "stored" if request.replay else None
+        if stored is not None:
+            unpack_replay(recording.file, stored)
+        run_target = _RunTarget(replace(request, steps=steps), proposed, base, shower, stored)
         found = _judged(run_target, reference, fp32, request, recording)
         if ordered.is_to_locate(found):
             again = run_target("migrated, in detail", FLOAT32, DETAILS)
@@ -251,6 +269,7 @@ class _RunTarget:
     proposed: ProjectMigration
     base: Path
     shower: Shower
+    stored: Path | None = None
 
     def __call__(
         self,
@@ -278,9 +297,21 @@ class _RunTarget:
             batches=BATCHES,
             details=details,
             clock_rate=clock_rate,
+            replay=self.stored,
         )
         show(None)
         return found
+
+
+def _refuse_replay(request: Request, about: RecordingFacts) -> None:
+    if not about.models and not about.replay:
+        raise NotComparable(
+            "--replay: the recording holds no weights and no batches: record with --with-weights"
+        )
+    if about.nproc != request.nproc:
+        raise NotComparable(
+            f"--replay: {about.nproc} processes were recorded: run as many (--nproc {about.nproc})"
+        )
 
 
 def _refuse_other_processes(reference: ObservedRun, target: ObservedRun) -> None:
@@ -311,9 +342,20 @@ def _note(reference: Trace, target: Trace, request: Request, about: RecordingFac
     shim = _digest(Path(request.data_shim)) if request.data_shim else ""
     if about.shim != shim:
         notes.append("the recording used another --data-shim")
+    if request.replay:
+        notes.append(_replayed(about))
     if request.steps != about.steps:
         notes.append(f"{about.steps} steps were recorded, {request.steps} run here")
     target.notes = [*target.notes, *notes]
+
+
+def _replayed(about: RecordingFacts) -> str:
+    models = f"the recorded initial weights of {about.models} model{'s' * (about.models != 1)}"
+    if not about.replay:
+        return f"replayed: {models}; batches of a DataLoader were not recorded, so the data are the script's own"
+    if about.replay < about.steps:
+        return f"replayed: {models} and all batches; the recording holds those of {about.replay} steps, so no more were compared"
+    return f"replayed: {models} and all batches"
 
 
 def as_recorded(request: Request, about: RecordingFacts, given: frozenset[str]) -> Request:

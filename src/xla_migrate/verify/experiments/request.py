@@ -26,6 +26,8 @@ class Request:
         data_shim: Python executed before the script trains, or None.
         timeout: seconds for each run, or None.
         keep: a folder that keeps the copies, outputs and records, or None.
+        with_weights: a recording holds the initial weights and the first batches, too.
+        replay: the migrated script trains with those of the recording.
     """
 
     script: Path
@@ -40,3 +42,5 @@ class Request:
     data_shim: str | None = None
     timeout: float | None = None
     keep: str | None = None
+    with_weights: bool = False
+    replay: bool = False

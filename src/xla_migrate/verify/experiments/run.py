@@ -46,6 +46,8 @@ def run(
     batches: int = 0,
     details: int = 0,
     clock_rate: int = 1,
+    store: str | Path | None = None,
+    replay: str | Path | None = None,
 ) -> ObservedRun:
     """Run a training script under observation; its files are not changed.
 
@@ -81,6 +83,8 @@ def run(
         batches: how many batches of each data loader to summarise (`observe.details`).
         details: steps of which to record modules and updates.
         clock_rate: how fast the script's clocks run (`compare(repeated=...)`).
+        store: a folder to write the initial weights and the first batches to.
+        replay: such a folder, to train with what it holds.
 
     Returns:
         The run; its `failure` says what went wrong, if anything did.
@@ -122,6 +126,8 @@ def run(
         batches=batches,
         details=details,
         clock_rate=clock_rate,
+        store=_folder(store),
+        replay=_folder(replay),
     )
     plan.save(base / "plan.json")
     place = copy / script.relative_to(project)

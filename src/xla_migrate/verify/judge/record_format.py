@@ -100,6 +100,14 @@ class ErrorRecord(TypedDict):
     frames: list[tuple[str, int, str, str]]
 
 
+class StoredRecord(TypedDict):
+    """What can be replayed: models with their initial weights, batches, and the steps that all batches of are stored."""
+
+    models: int
+    batches: int
+    steps: int
+
+
 class EndRecord(TypedDict):
     """The end of training in this process."""
 

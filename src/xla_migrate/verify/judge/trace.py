@@ -21,6 +21,7 @@ from .record_format import (
     PrintedRecord,
     RecompileRecord,
     StepRecord,
+    StoredRecord,
     UntrackedStateRecord,
     ValuesRecord,
     WritesRecord,
@@ -150,7 +151,7 @@ class Trace:
     `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
     for, `printed` what it printed (None where it was ended before it could tell), `loaded` the project's
     files that it imported, `details` batches, inputs and modules of its first steps, `untracked` how tensors have moved that no optimizer steps on, by name, and
-    `writes` where they were written to (of runs that were to `explain`).
+    `writes` where they were written to (of runs that were to `explain`), `stored` how much can be replayed.
     """
 
     rank: int
@@ -176,6 +177,7 @@ class Trace:
     recompiles: list[Recompile] = field(default_factory=list)
     compiled: list[Compilation] = field(default_factory=list)
     details: Details = field(default_factory=Details)
+    stored: StoredRecord | None = None
 
     @property
     def primary(self) -> int:
@@ -302,6 +304,10 @@ def _error(trace: Trace, record: ErrorRecord) -> None:
     trace.error = record
 
 
+def _stored(trace: Trace, record: StoredRecord) -> None:
+    trace.stored = record
+
+
 def _end(trace: Trace, record: EndRecord) -> None:
     trace.finished = True
     trace.stopped = record["stopped"]
@@ -326,6 +332,7 @@ _READERS: dict[str, Callable[[Trace, Any], None]] = {
     "writes": _writes,
     "printed": _printed,
     "error": _error,
+    "stored": _stored,
     "end": _end,
     **{kind: _detail(reader) for kind, reader in details.READERS.items()},
 }

@@ -42,6 +42,8 @@ class RunPlan:
         batches: how many batches of each data loader to summarise; 0: no inputs of models either.
         details: steps of which to record modules and updates (`observe.details`).
         clock_rate: how fast the script's clocks run (`observe.process.other_clock`).
+        store: a folder to write the initial weights and the first batches to (`observe.details.replay`).
+        replay: such a folder, to train with what it holds.
     """
 
     side: Side
@@ -65,6 +67,8 @@ class RunPlan:
     batches: int = 0
     details: int = 0
     clock_rate: int = 1
+    store: str | None = None
+    replay: str | None = None
 
     def save(self, path: Path) -> None:
         """Write it for the children."""

@@ -156,7 +156,7 @@ def at_exit(action: Any) -> None:
 
 
 def _end(tap: Any) -> None:
-    from .details import batches
+    from .details import batches, replay
     from .device import counters, device_values
     from .numerics import device_random, dropout, precision
     from .training import untracked_state
@@ -164,6 +164,8 @@ def _end(tap: Any) -> None:
     if not tap.events:
         return
     batches.write()
+    for listener in tap.at_end:
+        listener()
     if counters.active():
         import torch_xla
 
@@ -177,7 +179,7 @@ def _end(tap: Any) -> None:
         events=tap.events,
         fallbacks=fallbacks,
         device_draws=device_random.draws,
-        notes=sorted(dropout.notes),
+        notes=sorted(dropout.notes | replay.notes),
         lowered=precision.lowered,
         loaded=where.loaded(),
     )

@@ -2,12 +2,14 @@
 
 The file is a zip archive. `recording.json` holds the format's version, the environment, the command and
 the settings. Each process of each run is a member `<precision>/rank<r>.<pid>.jsonl`, in the format of
-`judge.record_format`; long lists of numbers are packed as float32.
+`judge.record_format`; long lists of numbers are packed as float32. With `--with-weights`, members `replay/*.pt` hold the
+initial weights and the first batches, as torch saves them.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,11 +21,13 @@ from ..judge.observed import ObservedRun
 from ..observe.process.packing import pack, unpack
 
 FORMAT = "xla-migrate recording"
-VERSION = 1
+VERSION = 2
+_READABLE = (1, 2)  # 2: `replay`, `scale` of steps
 CUDA = "CUDA"
 STAND_IN = "CPU stand-in"
 _MOST_OUTPUT = 200_000  # characters of what a run printed, that are kept
 _PACKED = "f32:"
+_REPLAY = "replay/"
 _LONG = 4  # numbers; longer lists are packed
 _LISTS = {"values": ("gradients", "weights", "moved"), "initial": ("weights",)}
 
@@ -46,6 +50,8 @@ class RecordingFacts:
         sources: SHA-256 of each file of the project that the runs imported, by path.
         shim: SHA-256 of the stand-in for data, or "".
         precisions: of the runs, in the order of recording: "float32", "as written".
+        replay: how many steps can be replayed: the file holds the batches of all of them; 0 if it holds none.
+        models: of how many models it holds the initial weights.
     """
 
     kind: str
@@ -61,6 +67,8 @@ class RecordingFacts:
     sources: Mapping[str, str] = field(default_factory=dict)
     shim: str = ""
     precisions: tuple[str, ...] = ("float32",)
+    replay: int = 0
+    models: int = 0
 
     def __str__(self) -> str:
         known = self.environment
@@ -71,19 +79,26 @@ class RecordingFacts:
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording as it is read: what it is about, and its runs by precision."""
+    """A recording as it is read: what it is about, its runs by precision, and the file."""
 
     about: RecordingFacts
     runs: Mapping[str, ObservedRun]
+    file: Path = Path()
 
 
-def save(path: Path, about: RecordingFacts, runs: Mapping[str, tuple[ObservedRun, Path]]) -> None:
+def save(
+    path: Path,
+    about: RecordingFacts,
+    runs: Mapping[str, tuple[ObservedRun, Path]],
+    replay: Path | None = None,
+) -> None:
     """Write a recording.
 
     Args:
         path: the file.
         about: what was recorded.
         runs: by precision, each with the folder of its processes' records.
+        replay: a folder with initial weights and batches.
     """
     described = {
         name: {"output": run.output[-_MOST_OUTPUT:], "logs": run.logs, "seconds": run.seconds}
@@ -99,6 +114,8 @@ def save(path: Path, about: RecordingFacts, runs: Mapping[str, tuple[ObservedRun
                 if trace.process_of(file.name) in trained:
                     text = file.read_text(encoding="utf-8")
                     archive.writestr(f"{name}/{file.name}", "\n".join(_packed(text)))
+        for file in sorted(replay.glob("*.pt")) if replay is not None else ():
+            archive.write(file, f"{_REPLAY}{file.name}", zipfile.ZIP_STORED)
     new.replace(path)
 
 
@@ -113,9 +130,9 @@ def load(path: Path) -> Recording:
             head = json.loads(archive.read("recording.json"))
             if head.get("format") != FORMAT:
                 raise RecordingError(f"{path}: not a recording of `xla-migrate verify --record`")
-            if head["version"] != VERSION:
+            if head["version"] not in _READABLE:
                 raise RecordingError(
-                    f"{path}: format {head['version']}; this xla-migrate reads format {VERSION}:"
+                    f"{path}: format {head['version']}; this xla-migrate reads up to format {VERSION}:"
                     " record again, or use the version that recorded it"
                 )
             about = _about(head["about"])
@@ -125,7 +142,18 @@ def load(path: Path) -> Recording:
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
         detail = f"{type(error).__name__}: {error}"
         raise RecordingError(f"{path}: not a recording, or a damaged one ({detail})") from None
-    return Recording(about, runs)
+    return Recording(about, runs, path)
+
+
+def unpack_replay(path: Path, folder: Path) -> None:
+    """Write the initial weights and batches of a recording to a new folder."""
+    folder.mkdir(parents=True)
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.filename.startswith(_REPLAY) and not member.is_dir():
+                place = folder / Path(member.filename).name
+                with archive.open(member) as source, place.open("wb") as target:
+                    shutil.copyfileobj(source, target)
 
 
 def _about(plain: dict[str, Any]) -> RecordingFacts:

@@ -131,6 +131,7 @@ class Report:
         autocast = "autocast off" if precision == "float32" else "autocast as in the script"
         dropout = {"off": "dropout off", "same": "the same dropout masks"}
         processes = int(given.get("processes", "1"))
+        replayed = ["the recorded weights and batches"] if "replay" in given else []
         return ", ".join(
             (
                 precision,
@@ -138,6 +139,7 @@ class Report:
                 dropout.get(given.get("dropout", "off"), ""),
                 f"{len(self.comparison.rows)} steps",
                 f"{processes} process{'es' * (processes > 1)}",
+                *replayed,
             )
         )
 

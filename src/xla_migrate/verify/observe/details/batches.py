@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from ..device import device_values
 from ..process import clock, packing, records
 from ..process.patching import Patches
 from . import samples
+from .quietly import off_mode
 
 _NUMBER = "_xla_migrate_loader"  # of an iterator: which loader made it
 
@@ -20,6 +22,7 @@ _numbers: dict[int, int] = {}  # id of a loader -> its number, by first use
 _alive: list[Any] = []  # the loaders: no other may get the id of one
 _counts: dict[int, int] = {}
 _batches: list[dict[str, Any]] = []
+drawn: list[Callable[[int, int, Any], None]] = []  # called with (loader, number, batch)
 _lock = threading.Lock()  # a device loader asks for batches in a thread of its own
 
 
@@ -60,6 +63,9 @@ def install(patches: Patches, count: int) -> None:
 def _note(loader: int, batch: Any) -> None:
     index = _counts.get(loader, 0)
     _counts[loader] = index + 1
+    for listener in drawn:
+        with clock.harness():
+            off_mode(listener, loader, index, batch)
     if index >= _wanted:
         return
     with clock.harness(), torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
@@ -87,5 +93,5 @@ def write() -> None:
 
 
 def _forget() -> None:
-    for one in (_numbers, _alive, _counts, _batches):
+    for one in (_numbers, _alive, _counts, _batches, drawn):
         one.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,8 +16,8 @@ Left = Callable[[Any, Any], None]
 running: list[Any] = []  # the modules that are running, outermost first
 
 
-def install(patches: Patches, entered: Entered, left: Left) -> None:
-    """Call `entered(module, args, kwargs)` before and `left(module, output)` after each call in training.
+def install(patches: Patches, entered: Sequence[Entered], left: Left) -> None:
+    """Call each of `entered` with (module, args, kwargs) before and `left(module, output)` after each call in training.
 
     Calls without gradients (evaluation, recomputation) and calls that are traced are left out.
     """
@@ -27,7 +27,8 @@ def install(patches: Patches, entered: Entered, left: Left) -> None:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled() or _is_traced():
             return original(self, *args, **kwargs)
-        entered(self, args, kwargs)
+        for listener in entered:
+            listener(self, args, kwargs)
         running.append(self)
         try:
             output = original(self, *args, **kwargs)

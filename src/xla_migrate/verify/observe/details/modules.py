@@ -82,7 +82,7 @@ class Recorder:
 
     def _name_all(self, root: Any) -> None:
         """Name the modules of a model as its state dict does, whatever wraps the model."""
-        while (inner := _wrapped(root)) is not None:
+        while (inner := wrapped(root)) is not None:
             self.names[root] = ""
             root = inner
         kind = type(root).__name__
@@ -142,7 +142,7 @@ class Recorder:
         fetch_later([*tensors, *gradients], write)
 
 
-def _wrapped(root: Any) -> Any:
+def wrapped(root: Any) -> Any:
     """Return the module that DDP or torch.compile wraps, or None."""
     children = dict(root.named_children())
     only = next(iter(children), "") if len(children) == 1 else ""

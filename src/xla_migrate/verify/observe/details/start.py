@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..plan import RunPlan
 from ..process.patching import Patches
-from . import batches, calls, inputs, modules, updates
+from . import batches, calls, inputs, modules, replay, updates
 
 
 def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None:
@@ -25,27 +26,40 @@ def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None
     batches.install(patches, plan.batches)
     on_cuda = plan.side == "reference" and not redirected and torch.cuda.is_available()
     inputs.use_full_precision(on_cuda and plan.precision == "float32")
-    if not plan.details:
-        calls.install(patches, inputs.entered, lambda module, output: None)
-    else:
-        _install_details(patches, plan.details, tap)
+    entered: list[calls.Entered] = [inputs.entered]
+    if plan.store is not None:
+        entered.append(_store(Path(plan.store), tap))
+    if plan.replay is not None:
+        feed = replay.Feed(Path(plan.replay))
+        batches.drawn.append(feed.drawn)
+        entered.append(feed.entered)
+    left: calls.Left = lambda module, output: None  # noqa: E731
+    if plan.details:
+        inside = _install_details(patches, plan.details, tap)
+        entered.append(inside.entered)
+        left = inside.left
+    calls.install(patches, entered, left)
     tap.at_events.append(inputs.step_over)
 
 
-def _install_details(patches: Patches, steps: int, tap: Any) -> None:
+def _store(folder: Path, tap: Any) -> calls.Entered:
+    store = replay.Store(folder, lambda: max(tap.done.values()))
+    batches.drawn.append(store.drawn)
+    tap.at_events.append(store.step_over)
+    tap.at_end.append(store.end)
+    return store.entered
+
+
+def _install_details(patches: Patches, steps: int, tap: Any) -> modules.Recorder:
     inside, update = modules.Recorder(), updates.Recorder()
     modules.watch_construction(patches)
-
-    def entered(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        inputs.entered(module, args, kwargs)
-        inside.entered(module, args, kwargs)
 
     def step_over(event: int) -> None:
         inside.step_over(event)
         if event + 1 >= steps * max(len(tap.live), 1):
             inside.active = update.active = False
 
-    calls.install(patches, entered, inside.left)
     tap.before_steps.append(update.before_step)
     tap.after_steps.append(update.after_step)
     tap.at_events.append(step_over)
+    return inside

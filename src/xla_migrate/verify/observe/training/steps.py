@@ -63,6 +63,7 @@ class Tap:
         self.stopped = False
         self.before_steps: list[Callable[[Any, int], None]] = []  # (optimizer, number of the event)
         self.after_steps: list[Callable[[Any, int], None]] = []
+        self.at_end: list[Callable[[], None]] = []
         self.at_events: list[Callable[[int], None]] = []  # steps that are skipped count, too
 
     # optimizers
