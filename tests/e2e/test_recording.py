@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from xla_migrate.verify.recordings.recording import load
+
 from .. import warm
 
 pytestmark = pytest.mark.e2e
@@ -92,7 +94,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory, without: Path) -> Path:
     words = ("--record", "r.rec", "train.py", "--steps", "8", "--", "1")
     code, output = verify(gpu, *words, without=without)
     assert code == 0, output
-    assert "8 steps, float32 and as written (CPU stand-in" in output
+    assert "8 steps, float32, as written, bfloat16 (CPU stand-in" in output
     return gpu / "r.rec"
 
 
@@ -156,6 +158,20 @@ def test_other_arguments_are_reported(tmp_path: Path, recording: Path) -> None:
     report = checked(tmp_path, recording, SCRIPT, "--", "2")
     assert failed(report) == ["same data"]
     assert "other arguments: recorded ['1'], here ['2']" in report["notes"]
+
+
+def test_float16_is_recorded_with_its_scale_and_compared_in_bfloat16(
+    tmp_path: Path, recording: Path
+) -> None:
+    exact, written, lower = (run.traces[0].steps for run in load(recording).runs.values())
+    assert {step.scale for step in written} == {65536.0}
+    for one, other in zip(exact, written, strict=True):
+        assert other.gradient_norm == pytest.approx(one.gradient_norm, rel=0.02)  # not scaled
+    assert [step.loss for step in lower] != [step.loss for step in written]
+    report = checked(tmp_path, recording, SCRIPT, "--precision", "bfloat16")
+    assert report["proven"], report["message"]
+    note = "as written, the original's loss scale was 65536, and its scaler skipped no step"
+    assert note in report["notes"]
 
 
 def test_replayed_weights_and_batches_hide_no_fault_and_cause_none(

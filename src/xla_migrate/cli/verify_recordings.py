@@ -29,7 +29,7 @@ def record(asked: Asked) -> int:
         print(f"could not record: {failure.message if failure else 'no step was taken'}")
         return 2
     about = found.about
-    runs = " and ".join(about.precisions)
+    runs = ", ".join(about.precisions)
     print(f"recorded: {file}, {found.size / 1e6:.2f} MB, {about.steps} steps, {runs} ({about})")
     if asked.request.with_weights:
         print(

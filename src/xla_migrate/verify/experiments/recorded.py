@@ -31,7 +31,7 @@ from .workspace import mark, project_of
 BATCHES = 8  # of each data loader
 FLOAT32: Literal["float32"] = "float32"
 AS_WRITTEN: Literal["as written"] = "as written"
-_PRECISIONS: tuple[Precision, ...] = (FLOAT32, AS_WRITTEN)
+BFLOAT16: Literal["bfloat16"] = "bfloat16"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def record(
 ) -> Recorded:
     """Run the original and write a recording.
 
-    It runs in float32; a script that asks for half precision runs as written, too.
+    It runs in float32; a script that asks for half precision runs as written, too, and one that asks for float16 in
+    bfloat16, whose error is that of the accelerator's half precision.
 
     Args:
         request: what to run; `precision` is not used.
@@ -66,15 +67,19 @@ def record(
         mark(base)
         runs: dict[str, tuple[ObservedRun, Path]] = {}
         stored = base / "stored" if request.with_weights else None
-        for precision in _PRECISIONS:
+        waiting: list[Precision] = [FLOAT32]
+        while waiting:
+            precision = waiting.pop(0)
             place = base / precision.replace(" ", "-")
             store = stored if precision == FLOAT32 else None
             found = _run(request, place, precision, shower, details, store)
             if found.failure is not None:
                 return Recorded(failure=found.failure)
             runs[precision] = (found, place / "records")
-            if not any(trace.lowered for trace in found.traces):
-                break
+            if precision == FLOAT32 and any(trace.lowered for trace in found.traces):
+                waiting.append(AS_WRITTEN)
+            if precision == FLOAT32 and any(trace.float16 for trace in found.traces):
+                waiting.append(BFLOAT16)
         about = _about(request, command, [one for one, _ in runs.values()], tuple(runs))
         save(file, about, runs, stored)
     return Recorded(about, file.stat().st_size)
@@ -214,7 +219,7 @@ def _judged(
         if fp32 is not None:
             fp32, _ = comparable(fp32, target)
         reference, target = comparable(reference, target)
-        _note(reference.traces[0], target.traces[0], request, recording.about)
+        _note(reference.traces[0], target.traces[0], request, recording)
 
     def judged(repeated: tuple[ObservedRun, ObservedRun] | None = None) -> Comparison:
         return compare(
@@ -249,7 +254,7 @@ def _references(request: Request, recording: Recording) -> list[ObservedRun]:
     """Return the recorded run to compare with; for the bf16 criterion, then the run in float32."""
     exact = recording.runs.get(FLOAT32)
     if request.precision == "bfloat16":
-        lower = recording.runs.get(AS_WRITTEN)
+        lower = recording.runs.get(BFLOAT16) or recording.runs.get(AS_WRITTEN)
         if lower is None or exact is None:
             raise NotComparable(
                 "the recorded script trains in float32 alone: there is no run to compare --precision"
@@ -322,9 +327,10 @@ def _refuse_other_processes(reference: ObservedRun, target: ObservedRun) -> None
         )
 
 
-def _note(reference: Trace, target: Trace, request: Request, about: RecordingFacts) -> None:
+def _note(reference: Trace, target: Trace, request: Request, recording: Recording) -> None:
     """Note what differs between the two runs besides the script."""
-    notes = [f"reference: {about}"]
+    about = recording.about
+    notes = [f"reference: {about}", *_scaling(recording.runs.get(AS_WRITTEN))]
     if about.kind == STAND_IN:
         notes.append(
             "the reference was recorded on the CPU stand-in: it says nothing of a real GPU"
@@ -347,6 +353,18 @@ def _note(reference: Trace, target: Trace, request: Request, about: RecordingFac
     if request.steps != about.steps:
         notes.append(f"{about.steps} steps were recorded, {request.steps} run here")
     target.notes = [*target.notes, *notes]
+
+
+def _scaling(run: ObservedRun | None) -> list[str]:
+    """Return a note on the loss scaler of the run as written, if it had one."""
+    steps = [step for trace in run.traces[:1] for step in trace.steps] if run is not None else []
+    scales = [step.scale for step in steps if step.scale is not None]
+    if not scales:
+        return []
+    skipped = [str(step.step) for step in steps if step.skipped]
+    which = f"skipped steps {', '.join(skipped)}" if skipped else "skipped no step"
+    shown = f"{scales[0]:g}" if len(set(scales)) == 1 else f"{scales[0]:g} to {scales[-1]:g}"
+    return [f"as written, the original's loss scale was {shown}, and its scaler {which}"]
 
 
 def _replayed(about: RecordingFacts) -> str:

@@ -61,6 +61,7 @@ class ValuesRecord(TypedDict, total=False):
     gradients: Numbers
     weights: Numbers
     moved: Numbers
+    scale: Numbers
 
 
 class UntrackedStateRecord(TypedDict):
@@ -117,4 +118,5 @@ class EndRecord(TypedDict):
     device_draws: int
     notes: list[str]
     lowered: list[str]
+    float16: bool
     loaded: list[str]

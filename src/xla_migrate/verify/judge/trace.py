@@ -100,7 +100,8 @@ class OptimizerStep:
     and scales, which are not compared by them (`tolerances`). `counts` is torch_xla's (empty elsewhere):
     compiles, launches, marks, reads, uploads, graph (nodes of the last graph), *_s (seconds).
     The first `left` backward passes are of steps that a condition of the device's left out.
-    `options` are the optimizer's numbers by group (None if there is no optimizer).
+    `options` are the optimizer's numbers by group (None if there is no optimizer). `scale` is the loss scaler's, which
+    losses and gradients are free of.
     """
 
     event: int
@@ -121,6 +122,7 @@ class OptimizerStep:
     projections: list[float] = field(default_factory=list)
     moved: list[float] = field(default_factory=list)
     options: list[OptionGroup] | None = None
+    scale: float | None = None
 
     @property
     def loss(self) -> float | None:
@@ -149,7 +151,7 @@ class Trace:
     """What one process of a run did.
 
     `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
-    for, `printed` what it printed (None where it was ended before it could tell), `loaded` the project's
+    for, `float16` if that was float16, `printed` what it printed (None where it was ended before it could tell), `loaded` the project's
     files that it imported, `details` batches, inputs and modules of its first steps, `untracked` how tensors have moved that no optimizer steps on, by name, and
     `writes` where they were written to (of runs that were to `explain`), `stored` how much can be replayed.
     """
@@ -166,6 +168,7 @@ class Trace:
     notes: list[str] = field(default_factory=list)
     device_draws: int = 0
     lowered: str = ""
+    float16: bool = False
     loaded: list[str] = field(default_factory=list)
     untracked: dict[str, Movement] = field(default_factory=dict)
     writes: dict[str, list[Write]] = field(default_factory=dict)
@@ -274,6 +277,7 @@ def _values(trace: Trace, record: ValuesRecord) -> None:
     step = trace.steps[record["event"]]
     step.losses = _floats(record.get("losses", []))
     step.gradients = _floats(record.get("gradients", []))
+    step.scale = next(iter(_floats(record.get("scale", []))), None)
     parameters = trace.parameters[step.optimizer]
     norms, projections = _halves(record.get("weights", []))
     moved = _floats(record.get("moved", []))
@@ -315,6 +319,7 @@ def _end(trace: Trace, record: EndRecord) -> None:
     trace.notes = record["notes"]
     trace.device_draws = record["device_draws"]
     trace.lowered = "".join(record.get("lowered", []))
+    trace.float16 = record.get("float16", False)
     trace.loaded = record.get("loaded", [])
 
 

@@ -156,6 +156,8 @@ def at_exit(action: Any) -> None:
 
 
 def _end(tap: Any) -> None:
+    import torch
+
     from .details import batches, replay
     from .device import counters, device_values
     from .numerics import device_random, dropout, precision
@@ -181,6 +183,7 @@ def _end(tap: Any) -> None:
         device_draws=device_random.draws,
         notes=sorted(dropout.notes | replay.notes),
         lowered=precision.lowered,
+        float16=torch.float16 in precision.asked,
         loaded=where.loaded(),
     )
 

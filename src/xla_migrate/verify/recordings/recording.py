@@ -49,7 +49,7 @@ class RecordingFacts:
         steps, seed, dropout, nproc: of the runs.
         sources: SHA-256 of each file of the project that the runs imported, by path.
         shim: SHA-256 of the stand-in for data, or "".
-        precisions: of the runs, in the order of recording: "float32", "as written".
+        precisions: of the runs, in the order of recording: "float32", "as written", "bfloat16".
         replay: how many steps can be replayed: the file holds the batches of all of them; 0 if it holds none.
         models: of how many models it holds the initial weights.
     """

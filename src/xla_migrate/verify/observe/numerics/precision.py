@@ -29,11 +29,15 @@ _FACTORIES = (
 _METHODS = "new_empty new_full new_ones new_tensor new_zeros type".split()
 
 
+asked: set[torch.dtype] = set()  # half precisions that the script asked for
 lowered: list[str] = []  # file:line where the script first asked for half precision
 
 
-def _note() -> None:
-    if not lowered and not clock.inside():
+def _note(dtype: torch.dtype) -> None:
+    if clock.inside():
+        return
+    asked.add(dtype)
+    if not lowered:
         lowered.append(where.caller())
 
 
@@ -51,17 +55,18 @@ def install(patches: Patches, precision: str) -> None:
         for name in names:
             patches.put(owner, name, _mapped(getattr(owner, name), to))
     for owner in (torch.Tensor, torch.nn.Module):
-        patches.put(owner, "half", _cast(to[torch.float16]))
+        patches.put(owner, "half", _cast(torch.float16, to[torch.float16]))
         if torch.bfloat16 in to:
-            patches.put(owner, "bfloat16", _cast(to[torch.bfloat16]))
+            patches.put(owner, "bfloat16", _cast(torch.bfloat16, to[torch.bfloat16]))
     patches.put(torch, "set_default_dtype", _mapped(torch.set_default_dtype, to))
 
 
 def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Callable[..., Any]:
     @functools.wraps(fn)
     def wide(*args: Any, **kwargs: Any) -> Any:
-        if any(a in _HALVES for a in (*args, kwargs.get("dtype")) if isinstance(a, torch.dtype)):
-            _note()
+        for a in (*args, kwargs.get("dtype")):
+            if isinstance(a, torch.dtype) and a in _HALVES:
+                _note(a)
         args = tuple(to.get(a, a) if isinstance(a, torch.dtype) else a for a in args)
         if isinstance(kwargs.get("dtype"), torch.dtype):
             kwargs["dtype"] = to.get(kwargs["dtype"], kwargs["dtype"])
@@ -70,10 +75,10 @@ def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Calla
     return wide
 
 
-def _cast(dtype: torch.dtype) -> Callable[..., Any]:
+def _cast(dtype: torch.dtype, other: torch.dtype) -> Callable[..., Any]:
     def wide(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _note()
-        return self.to(dtype)
+        _note(dtype)
+        return self.to(other)
 
     return wide
 
@@ -90,11 +95,11 @@ def _autocast(patches: Patches, to: dict[torch.dtype, torch.dtype]) -> None:
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        asked = dtype or torch.get_autocast_dtype(device_type)
-        if enabled and asked in _HALVES:
-            _note()
-        chosen = to.get(asked, asked)
+        wanted = dtype or torch.get_autocast_dtype(device_type)
+        if enabled and wanted in _HALVES:
+            _note(wanted)
+        chosen = to.get(wanted, wanted)
         lower = chosen in (torch.float16, torch.bfloat16)
-        init(self, device_type, chosen if lower else asked, enabled and lower, cache_enabled)
+        init(self, device_type, chosen if lower else wanted, enabled and lower, cache_enabled)
 
     patches.put(autocast, "__init__", construct)

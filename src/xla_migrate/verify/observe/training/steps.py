@@ -59,6 +59,7 @@ class Tap:
         self.last = clock.now()
         self.counted: dict[str, float] = {}
         self.is_left = False  # the step that is called now, which the device does not take
+        self.scale: torch.Tensor | None = None  # of the loss scaler whose step is running
         self.left = 0  # backward passes of such steps since the last one
         self.stopped = False
         self.before_steps: list[Callable[[Any, int], None]] = []  # (optimizer, number of the event)
@@ -222,7 +223,9 @@ class Tap:
                 fields["weights"] = _off_mode(fingerprints.weights, weighed)
             if self.before is not None:
                 fields["moved"] = _off_mode(fingerprints.moved, weighed, self.before)
-        self.gradients = self.before = None
+            if self.scale is not None:
+                fields["scale"] = self.scale
+        self.gradients = self.before = self.scale = None
         keys = list(fields)
 
         def write(found: list[list[float]]) -> None:
@@ -272,6 +275,10 @@ def _about(redirected: bool) -> dict[str, str]:
     return about
 
 
+def _copy(scale: torch.Tensor | None) -> torch.Tensor | None:
+    return None if scale is None else scale.detach().clone().reshape(-1)
+
+
 def _off_mode(fn: Callable[..., Any], *args: Any) -> Any:
     """The harness's own arithmetic: no autograd, no autocast, no marks."""
     with torch.no_grad(), torch._C.DisableTorchFunction(), torch._C._DisableAutocast():  # type: ignore[no-untyped-call]
@@ -304,6 +311,7 @@ def install(patches: Patches, tap: Tap) -> ManualSteps:
     @functools.wraps(step)
     def scaled_step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         before = tap.events
+        tap.scale = _off_mode(_copy, self._scale) if self.is_enabled() else None
         out = step(self, optimizer, *args, **kwargs)
         if tap.events == before and self.is_enabled():
             tap.skipped(optimizer)
