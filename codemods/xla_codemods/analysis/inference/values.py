@@ -45,7 +45,6 @@ ACCELERATOR = "accelerate.Accelerator"  # of Hugging Face accelerate, or Lightni
 # Properties beside the kind.
 ACCEL = "on the accelerator"  # a device, tensor or module that is known to be
 HOST = "on the host"  # a tensor or module that is known to be
-INDEX = "cuda index"  # a device given as an int
 DOUBLE = "float64"  # a tensor or array that is known to be
 WEIGHT = "of a model"  # a parameter, or computed of parameters alone: where its model is
 BATCH = "batch"  # came out of a loader

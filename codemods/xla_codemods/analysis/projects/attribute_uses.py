@@ -37,11 +37,6 @@ class AttributeUse(NamedTuple):
     path: str
 
 
-def may_be_used_elsewhere(project: Project, owner: str, name: str) -> bool:
-    """True if another module of the programs may ask an object of the class `owner` for `name`."""
-    return next(uses_elsewhere(project, owner, name), None) is not None
-
-
 def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[AttributeUse | None]:
     """Where they may do so; None for a module that cannot be parsed."""
     project.asked = True

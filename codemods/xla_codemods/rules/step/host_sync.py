@@ -129,33 +129,6 @@ of later steps is dropped, no weights are saved, and no caller catches the error
 +        xla.optimizer_step(optimizer)
 ```
 
-The device decides whether a step is taken, if only the step and deferred values depend on the
-decision. The same applies to `if torch.isfinite(norm): optimizer.step()`:
-
-```diff
- import torch
- from torch.utils.data import DataLoader
-+from xla_migrate import runtime as xla
-
- def train(model, dataset, optimizer, device):
-     total = 0.0
--    for step, x in enumerate(DataLoader(dataset)):
-+    for step, x in enumerate(xla.MpDeviceLoader(DataLoader(dataset))):
-         loss = model(x.to(device)).mean()
--        if not torch.isfinite(loss):
--            print("skipped", step)
--            continue
-+        finite = torch.isfinite(loss)
-+        xla.later(lambda step=step, isfinite_loss=torch.isfinite(loss): print("skipped", step) if not isfinite_loss else None)
-         optimizer.zero_grad()
-         loss.backward()
--        optimizer.step()
--        total += loss.item()
-+        xla.optimizer_step(optimizer, where=finite)
-+        total += xla.item(torch.where(finite, loss, 0))
-     print(total)
-```
-
 Gradients that are clipped by hand are multiplied by one instead of being skipped. The same
 applies to `if norm > limit: coefficient = limit / norm`:
 
@@ -248,10 +221,6 @@ A read is deferred only if the rule can follow all uses of its value:
   `to=logger`).
 
 `xla.arrived` returns a Python number for code that tests the type of the value.
-
-A step is skipped on the device only if its gradients are set to zero in each iteration. It is not
-possible if a scheduler or an average of weights steps with the optimizer, or if gradients
-accumulate over several iterations.
 """
 
 from __future__ import annotations

@@ -22,12 +22,10 @@ from .calls import (
     tensor_of,
 )
 from .decisions.clipping import decided_on_the_device
-from .decisions.skipping import Skip, skipped_on_the_device, skips_a_step
 from .deferral import Deferral
 from .following import Followed
 from .functions import Extreme, is_property
 from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_numpy
-from .readers.cells import loads
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -37,7 +35,6 @@ _REPEATING = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _ARRIVED = f"{RUNTIME}.arrived"
-_DECIDES = "it decides whether the weights change"
 
 
 class Outcome(NamedTuple):
@@ -88,49 +85,7 @@ def plan(
             outcome.update((read, Outcome(edits, later=later)) for read in group)
         except Blocked as blocked:
             outcome.update((read, Outcome(obstacle=str(blocked))) for read in group)
-    return _with_skips(script, outcome, numbers)
-
-
-def _with_skips(
-    script: Script, outcome: dict[ast.AST, Outcome], numbers: dict[ast.AST, ast.Call]
-) -> dict[ast.AST, Outcome]:
-    """`outcome`, where the device decides which steps are taken. What stands in such turns is looked at again behind that."""
-    touched: set[ast.AST] = set()
-    decided: dict[ast.AST, Outcome] = {}
-    for read in outcome:
-        for skip in _skips(script, read, numbers.get(read)):
-            try:
-                edits = skipped_on_the_device(script, skip)
-            except Blocked as blocked:
-                decided.setdefault(read, Outcome(obstacle=f"{_DECIDES}, and {blocked}"))
-                continue
-            decided[read] = Outcome(edits)
-            touched.update(n for s in (skip.statement, *skip.taken) for n in walk(s))
-            break
-    for read, planned in outcome.items():
-        if read not in decided and any(edit.node in touched for edit in planned.edits):
-            decided[read] = Outcome(obstacle=_DECIDES)
-    return {**outcome, **decided}
-
-
-def _skips(script: Script, read: ast.AST, number: ast.Call | None) -> Iterator[Skip]:
-    """The statements that decide on `read` whether a step is taken."""
-    asked: list[ast.AST] = [read]
-    statement = script.statement(read)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name) as target], value=value) if value is number:
-            owner = script.index.scope(target)
-            asked += loads(script, owner, name)
-    seen: set[ast.AST] = set()
-    for node in asked:
-        decision = script.statement(node)
-        if decision in seen or not (
-            node is decision or node in walk(getattr(decision, "test", node))
-        ):
-            continue
-        seen.add(decision)
-        if skip := skips_a_step(script, decision):
-            yield skip
+    return outcome
 
 
 def _follow_array(

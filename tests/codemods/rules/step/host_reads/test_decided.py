@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from xla_codemods.engine import check
@@ -67,6 +69,43 @@ def test_stays(line: str, last: str, why: str) -> None:
         assert spelled not in after
     said = [f.message for f in check(source.encode()) if f.code == "XLA503"]
     assert any(why in message for message in said), said
+
+
+SKIPS = """
+    import torch
+    import torch.nn.functional as F
+    from torch.utils.data import DataLoader
+
+    def train(model, batches: DataLoader, optimizer: torch.optim.Optimizer, device):
+        total = 0.0
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x.to(device)), y.to(device))
+            {skip}
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            {step}
+            total += loss.item()
+        print(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("skip", "step"),
+    [
+        ("if torch.isnan(loss): continue", "optimizer.step()"),
+        ("pass", "if torch.isfinite(norm): optimizer.step()"),
+    ],
+)
+def test_a_condition_on_a_step_stays_and_the_finding_suggests_where(skip: str, step: str) -> None:
+    source = textwrap.dedent(SKIPS).format(skip=skip, step=step)
+    after = migrated(source)
+    condition = (skip if "if" in skip else step).partition(":")[0]
+    assert f"{condition}:" in after
+    assert "total += xla.item(loss)" in after
+    (message,) = [f.message for f in check(after.encode()) if f.code == "XLA503"]
+    assert "decides on it whether the weights change" in message
+    assert "xla.optimizer_step(optimizer, where=" in message
 
 
 CLIPPED = """
