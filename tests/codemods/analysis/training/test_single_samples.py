@@ -33,6 +33,9 @@ def _result(header: str, made: str) -> str:
         ("x in data", 'x = x.to("cuda")[None]'),
         ("sample in data", 'x = sample["image"].to("cuda")[None, ...]'),
         ("x in data", "x = torch.stack([x.cuda()])"),
+        ("image in data", "moved = image.cuda(); row = moved; x = row.unsqueeze(0)"),
+        ("path in data", "x = encode(Image.open(path)).cuda()"),
+        ("line in data", "x = encode(line.strip()).cuda()"),
     ],
 )
 def test_single_samples(header: str, made: str) -> None:
@@ -47,7 +50,9 @@ def test_single_samples(header: str, made: str) -> None:
         ("x, y in data", "x = x.cuda()"),
         ("x, y in data", "x = x.cuda().unsqueeze(1)"),
         ("batch in dataset", "x = batch.cuda()"),
+        ("x, y in dataset", "x = x.cuda(); seen = x.size(0)"),
+        ("x, y in test_set", "x = x.cuda(); seen = y.size(0)"),
     ],
 )
 def test_batches(header: str, made: str) -> None:
-    assert "xla.MpDeviceLoader(data" in _result(header, made)
+    assert f"in xla.MpDeviceLoader({header.rpartition(' ')[2]})" in _result(header, made)
