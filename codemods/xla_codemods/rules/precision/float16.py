@@ -11,9 +11,12 @@ the migrated script does not have.
 
 ## What to do
 
-Fix: unsafe.
+Fix: safe or unsafe.
 
 Use bfloat16. It has the range of float32 and fewer digits. Results change, so the fix is unsafe.
+
+If a test for CUDA chooses float16, the safe fix keeps float16 for CUDA alone. XLA computes in the
+precision that the script has without CUDA.
 
 ## Example
 
@@ -35,6 +38,24 @@ Use bfloat16. It has the range of float32 and fewer digits. Results change, so t
 
 -model = AutoModel.from_pretrained("bert-base-uncased", torch_dtype=torch.float16).cuda()
 +model = AutoModel.from_pretrained("bert-base-uncased", torch_dtype=torch.bfloat16).to(xla.xla_device())
+```
+
+A flag for CUDA that chooses float16. Without `--unsafe` the choice becomes `torch.float16 if
+torch.cuda.is_available() else torch.float32`:
+
+```diff
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+-use_cuda = torch.cuda.is_available()
++use_cuda = xla.is_available()
+-dtype = torch.float16 if use_cuda else torch.float32
++dtype = torch.bfloat16 if xla.is_available() else torch.float32
+ model = nn.Linear(4, 2, dtype=dtype)
+ if use_cuda:
+-    model.cuda()
++    model.to(xla.xla_device())
 ```
 
 Tables of data types, comparisons and tensors on the CPU are not reported:
@@ -77,11 +98,8 @@ from ...analysis.devices.cuda_only.kernels import is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
-from ...analysis.training.tensors.chosen_half import (
-    DECIDING,
-    bfloat16_instead,
-    half_on_accelerators,
-)
+from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
+from ...analysis.training.tensors.half_on_xla import HalvesOnXla
 from ...analysis.training.tensors.half_precision import (
     bfloat16_for,
     converted_to,
@@ -91,6 +109,7 @@ from ...analysis.training.tensors.half_precision import (
 from ...analysis.training.tensors.kept_half import keeps_half
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -103,6 +122,8 @@ _HALF = frozenset({"torch.float16", "torch.half"})
 _MESSAGE = (
     "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
 )
+_CHOSEN = "float16 for CUDA would be chosen for XLA, too, where the script did not use it: choose it for CUDA alone"
+_HALF_TEXT = Pattern(r"16|\bhalf\b")
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
@@ -166,15 +187,19 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.file
 def chosen(script: Script) -> Iterator[Finding]:
     """`torch.float16 if use_cuda else torch.float32`: True on XLA, too."""
-    if script.accelerated and ("16" in script.source.text or "torch.half" in script.source.text):
-        for value in half_on_accelerators(script):
-            edits = bfloat16_instead(script, [value])
-            yield RULE.finding(script, value, _MESSAGE, *edits, safety=UNSAFE)
+    if script.accelerated and _HALF_TEXT.search(script.source.text):
+        for found in script.cached(HalvesOnXla).all:
+            if found.edits:
+                yield RULE.finding(script, found.values[0], _CHOSEN, *found.edits)
+                continue
+            for value in found.values:
+                edits = bfloat16_instead(script, [value])
+                yield RULE.finding(script, value, _MESSAGE, *edits, safety=UNSAFE)
 
 
 def _is_decided(script: Script, node: ast.AST) -> bool:
-    """True if a test around `node` asks for float16, or which type there is: it is an option, or follows a tensor."""
-    return any(
+    """Return True if a test around `node` asks for float16 or for a tensor's type, or is reported by itself."""
+    return node in script.cached(HalvesOnXla).values or any(
         isinstance(ancestor, (ast.If, ast.IfExp))
         and DECIDING.search(script.segment(ancestor.test)) is not None
         for ancestor in script.ancestors(node)

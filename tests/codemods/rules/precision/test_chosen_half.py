@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from xla_codemods.engine import check
@@ -65,18 +67,101 @@ def test_a_test_that_only_chooses_float16_is_left(line: str, unsafe: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "kept"),
     [
-        "use_cuda = torch.cuda.is_available()\ndtype = torch.float16 if use_cuda else torch.float32",
-        'dtype = torch.float32 if device.type == "cpu" else torch.float16',
-        'if torch.cuda.is_available():\n    device, dtype = "cuda", torch.float16\nelse:\n    device, dtype = "cpu", torch.float32',
+        (
+            "use_cuda = torch.cuda.is_available()\ndtype = torch.float16 if use_cuda else torch.float32",
+            "dtype = torch.float16 if torch.cuda.is_available() else torch.float32",
+        ),
+        (
+            'dtype = torch.float32 if device.type == "cpu" else torch.float16',
+            'dtype = torch.float32 if device.type != "cuda" else torch.float16',
+        ),
+        (
+            'dtype = torch.float16 if device.type != "cpu" else torch.float32',
+            'dtype = torch.float16 if device.type == "cuda" else torch.float32',
+        ),
+        (
+            'config = {"cuda": torch.cuda.is_available()}\ndtype = torch.float16 if config["cuda"] else torch.float32',
+            'torch.float16 if config["cuda"] and torch.cuda.is_available() else torch.float32',
+        ),
+        (
+            "config = dict(fast=torch.cuda.is_available())\ndtype = torch.float16 if config['fast'] else torch.float32",
+            "torch.float16 if config['fast'] and torch.cuda.is_available() else torch.float32",
+        ),
+        (
+            "def pick(fast):\n    return torch.float16 if fast else torch.float32\ndtype = pick(torch.cuda.is_available())",
+            "return torch.float16 if fast and torch.cuda.is_available() else torch.float32",
+        ),
+        (
+            "def pick(fast):\n    return torch.float32 if not fast else torch.float16\ndtype = pick(fast=torch.cuda.is_available())",
+            "return torch.float32 if not (fast and torch.cuda.is_available()) else torch.float16",
+        ),
+        (
+            "class Trainer:\n    def __init__(self, fast):\n        self.fast = fast\n"
+            "        self.dtype = torch.float16 if self.fast else torch.float32\n"
+            "dtype = Trainer(torch.cuda.is_available()).dtype",
+            "torch.float16 if self.fast and torch.cuda.is_available() else torch.float32",
+        ),
+        (
+            'if torch.cuda.is_available():\n    kind, dtype = "cuda", torch.float16\nelse:\n    kind, dtype = "cpu", torch.float32',
+            "(torch.float16 if torch.cuda.is_available() else torch.float32)",
+        ),
+        (
+            "use_cuda = torch.cuda.is_available()\nif use_cuda:\n    torch.cuda.set_device(0)\n    dtype = torch.float16\nelse:\n    dtype = torch.float32",
+            "dtype = torch.float16 if torch.cuda.is_available() else torch.float32",
+        ),
+        (
+            'half = device.type != "cpu"\ndtype = torch.float16 if half else torch.float32',
+            'half = device.type == "cuda"',
+        ),
+        (
+            "def run(net, x, half=False):\n    half &= device.type != 'cpu'\n    if half:\n        net.half()\n"
+            "    return net(x.half() if half else x.float())\ndtype = torch.float32",
+            'half &= device.type == "cuda"',
+        ),
     ],
 )
-def test_float16_that_xla_would_choose_is_reported(line: str) -> None:
+def test_float16_that_xla_would_choose_is_chosen_for_cuda_alone(line: str, kept: str) -> None:
     source = HEAD + line + TAIL
     assert "XLA208" in [f.code for f in check(source.encode())]
-    assert "XLA208" in [f.code for f in check(migrated(source).encode())]
-    assert "float16" not in migrated(source, unsafe=True).replace("bfloat16", "")
+    after = migrated(source)
+    assert kept in after
+    left = [f for f in check(after.encode()) if f.safety == "unsafe"]
+    assert any("float16 is not chosen" in f.message for f in left)
+    assert not re.search(r"\bfloat16|\.half\(", migrated(source, unsafe=True))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "use_fp16 = torch.cuda.is_available()\ndtype = torch.float16 if use_fp16 else torch.float32",
+        "dtype = torch.float16 if args.fp16 and torch.cuda.is_available() else torch.float32",
+        'dtype = torch.float16 if args.fp16 and device.type == "cuda" else torch.float32',
+    ],
+)
+def test_an_option_for_float16_holds_for_cuda_alone(line: str) -> None:
+    source = HEAD + line + TAIL
+    assert line in migrated(source)
+    assert any("float16 is not chosen" in f.message for f in check(migrated(source).encode()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "use_cuda = torch.cuda.is_available()\ndtype = torch.float32\nif use_cuda:\n    x = x.cuda().half()",
+        "use_cuda = torch.cuda.is_available()\n"
+        "weights = torch.float16 if use_cuda else torch.float32\n"
+        "dtype = torch.float32\nif use_cuda:\n    net.cuda()\n    dtype = torch.float16",
+        'use_mps = torch.backends.mps.is_available()\ndtype = torch.float32 if device.type == "cpu" else torch.float16',
+    ],
+)
+def test_float16_is_reported_if_its_other_value_is_not_known(line: str) -> None:
+    """One tensor in float32 and another in float16 would fail: either all keep their type, or none."""
+    source = HEAD + line + TAIL
+    after = migrated(source)
+    assert "float16 if torch.cuda" not in after
+    assert "XLA208" in [f.code for f in check(after.encode())]
 
 
 @pytest.mark.parametrize(

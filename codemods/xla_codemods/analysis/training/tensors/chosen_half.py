@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ....edits import Replace
 from ....patterns import Pattern
-from ...devices.availability import asks_availability
-from ...inference.library_types import RUNTIME
 from ...nodes import walk
 from .half_precision import is_half
+from .kept_half import keeps_half
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 # Tests that ask for a precision: float16 is an option then, or follows a tensor.
 DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _TEXTS = {"float16": "bfloat16", "fp16": "bf16"}
+_FLAG = Pattern(r"half|fp16|float16", re.IGNORECASE)
 _AUTOCAST = frozenset({"autocast", "custom_fwd"})
-_Choice: TypeAlias = "ast.If | ast.IfExp"
+Choice: TypeAlias = "ast.If | ast.IfExp"
 
 
 class Chosen(NamedTuple):
@@ -36,31 +36,68 @@ def half_chosen_by(script: Script, test: ast.expr) -> list[ast.expr]:
 
     A dtype that only autocast receives does not count: on XLA the runtime's autocast computes in bfloat16 then.
     """
-    choice, is_positive = _choice(script, test)
+    choice, is_positive = choice_by(script, test)
     if choice is None:
-        return []
-    chosen = _chosen(script, choice, is_positive)
+        return half_chosen_by_flag(script, test) if is_positive else []
+    chosen = chosen_in(script, choice, test, is_positive)
     return chosen.values if chosen.is_all else []
+
+
+def half_chosen_by_flag(script: Script, test: ast.expr) -> list[ast.expr]:
+    """Return the float16 values that `half = device.type != "cpu"` chooses, if all uses of `half` only choose them."""
+    flag = _flag_set_by(script, test)
+    if flag is None or script.is_imported_elsewhere(flag.id):
+        return []
+    found = script.index.scope(flag).find(flag.id)
+    names = script.index.names_of(found[0], flag.id) if found is not None else []
+    values: list[ast.expr] = []
+    for name, _ in names:
+        choice, is_positive = choice_by(script, name)
+        if choice is not None and is_positive:
+            on = [choice.body] if isinstance(choice, ast.IfExp) else choice.body
+            values += [half for part in on for half in _halves(script, part)]
+        elif isinstance(name.ctx, ast.Load) and not _passes_a_flag(script, name):
+            return []
+    return values
+
+
+def _passes_a_flag(script: Script, name: ast.Name) -> bool:
+    """Return True for `run(half=half)`, and False for `autocast(enabled=half)`."""
+    argument = script.parent(name)
+    return isinstance(argument, ast.keyword) and _FLAG.search(argument.arg or "") is not None
+
+
+def _flag_set_by(script: Script, test: ast.expr) -> ast.Name | None:
+    """Return `half` of `half = wanted and <test>` and `half &= <test>`."""
+    child: ast.AST = test
+    for ancestor in script.ancestors(test):
+        match ancestor:
+            case ast.BoolOp(op=ast.And()):
+                child = ancestor
+                continue
+            case (
+                ast.Assign(targets=[ast.Name() as flag])
+                | ast.AugAssign(target=ast.Name() as flag, op=ast.BitAnd())
+            ):
+                is_value = child is ancestor.value
+                return flag if is_value and _FLAG.search(flag.id) is not None else None
+        break
+    return None
 
 
 def bfloat16_instead(script: Script, values: list[ast.expr]) -> list[Replace]:
     """Return the edits that turn float16 `values` into bfloat16."""
-    return [Replace(value, _bfloat16(script, value)) for value in values]
+    return [_bfloat16_for(script, value) for value in values]
 
 
-def half_on_accelerators(script: Script) -> Iterator[ast.expr]:
-    """Yield float16 values that a test for the device chooses on XLA, too, after the rewrite."""
-    choices: list[_Choice] = [choice for choice, _ in script.index.of(ast.If)]
-    choices += [choice for choice, _ in script.index.of(ast.IfExp)]
-    for choice in choices:
-        for test, is_positive in _questions(script, choice.test):
-            chosen = _chosen(script, choice, is_positive)
-            if not (chosen.is_all and _is_about_cuda(script, test)):
-                yield from chosen.values
-            break
+def _bfloat16_for(script: Script, value: ast.expr) -> Replace:
+    converted = converted_to_half(value)
+    if converted is not None:
+        return Replace(value, "{0}.bfloat16()", (converted,))
+    return Replace(value, _bfloat16(script, value))
 
 
-def _choice(script: Script, test: ast.expr) -> tuple[_Choice | None, bool]:
+def choice_by(script: Script, test: ast.expr) -> tuple[Choice | None, bool]:
     """Return the `if` that `test` decides, and whether its body is for CUDA."""
     is_positive = not _denies(test)
     child: ast.AST = test
@@ -91,8 +128,12 @@ def _is_text(node: ast.expr, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
 
 
-def _chosen(script: Script, choice: _Choice, is_positive: bool) -> Chosen:
-    if DECIDING.search(script.segment(choice.test)):
+def chosen_in(script: Script, choice: Choice, test: ast.expr, is_positive: bool) -> Chosen:
+    """Return the float16 values of the branch of `choice` for which `test` holds, if the other branch has none.
+
+    A test for a precision chooses nothing, and what follows the type of a tensor is no choice.
+    """
+    if DECIDING.search(script.segment(test)) or _is_option(script, choice.test):
         return Chosen([], is_all=False)
     branches = _branches(script, choice)
     on, off = branches if is_positive else branches[::-1]
@@ -102,7 +143,14 @@ def _chosen(script: Script, choice: _Choice, is_positive: bool) -> Chosen:
     return Chosen(values, all(_is_precision(script, part) for part in (*on, *off)))
 
 
-def _branches(script: Script, choice: _Choice) -> tuple[list[ast.AST], list[ast.AST]]:
+def _is_option(script: Script, test: ast.expr) -> bool:
+    """Return True if `test` follows the type of a tensor, or asks for a precision or something else."""
+    asks_or = any(isinstance(n, ast.BoolOp) and isinstance(n.op, ast.Or) for n in walk(test))
+    text = script.segment(test)
+    return ".dtype" in text or (asks_or and DECIDING.search(text) is not None)
+
+
+def _branches(script: Script, choice: Choice) -> tuple[list[ast.AST], list[ast.AST]]:
     """Return both branches; for `if not cuda: return torch.float32` the second one is the statement below."""
     if isinstance(choice, ast.IfExp):
         return [choice.body], [choice.orelse]
@@ -120,7 +168,7 @@ def _halves(script: Script, part: ast.AST) -> Iterator[ast.expr]:
             target = part.targets[0] if isinstance(part, ast.Assign) else part.target
             if not _only_autocast(script, target):
                 yield from _values(script, value)
-        case ast.Return(value=ast.expr() as value):
+        case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
             yield from _values(script, value)
         case ast.expr() if not _is_for_autocast(script, part):
             yield from _values(script, part)
@@ -130,8 +178,20 @@ def _values(script: Script, value: ast.expr) -> Iterator[ast.expr]:
     if isinstance(value, (ast.Tuple, ast.List)):
         for element in value.elts:
             yield from _values(script, element)
-    elif is_half(script, value) or (_is_half_text(value) and _says_a_dtype(script, value)):
+    elif (
+        is_half(script, value)
+        or (_is_half_text(value) and _says_a_dtype(script, value))
+        or (converted_to_half(value) is not None and not keeps_half(script, value))
+    ):
         yield value
+
+
+def converted_to_half(value: ast.expr) -> ast.expr | None:
+    """Return `model` of `model.half()`."""
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr="half"), args=[], keywords=[]):
+            return owner
+    return None
 
 
 def _is_half_text(value: ast.expr) -> bool:
@@ -160,8 +220,12 @@ def _bfloat16(script: Script, value: ast.expr) -> str:
 def _is_precision(script: Script, part: ast.AST) -> bool:
     """Return True if a branch is, assigns or returns one value that names a precision."""
     match part:
-        case ast.Assign(value=value) | ast.Return(value=ast.expr() as value):
+        case (
+            ast.Assign(value=value) | ast.Return(value=ast.expr() as value) | ast.Expr(value=value)
+        ):
             return _is_precision(script, value)
+        case ast.Call(func=ast.Attribute(attr="half" | "float" | "bfloat16"), args=[], keywords=[]):
+            return True
         case ast.Constant(value=str() | None):
             return True
         case ast.Name() | ast.Attribute():
@@ -205,43 +269,3 @@ def _only_autocast(script: Script, target: ast.expr) -> bool:
 
 def _calls_autocast(call: ast.AST | None) -> bool:
     return isinstance(call, ast.Call) and _is_autocast(call)
-
-
-def _questions(script: Script, condition: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the parts of a condition that ask for an accelerator, and whether they hold on one."""
-    for part in walk(condition):
-        is_asked = False
-        match part:
-            case ast.Compare(left=left, comparators=[right]):
-                words = [w for w in (left, right) if _is_text(w, "cpu") or _is_text(w, "cuda")]
-                others = [other for other in (left, right) if other not in words]
-                is_asked = bool(words) and any(_is_device(script, other) for other in others)
-            case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
-                is_asked = ast.unparse(func).endswith((".is_available", ".is_accelerator"))
-            case ast.Call() | ast.Name() if isinstance(part, ast.expr):
-                is_asked = asks_availability(script, part)
-            case ast.Attribute(attr="is_cuda"):
-                is_asked = True
-        if is_asked and isinstance(part, ast.expr):
-            yield part, _choice(script, part)[1]
-
-
-def _is_device(script: Script, node: ast.expr) -> bool:
-    match node:
-        case ast.Attribute(value=owner, attr="type"):
-            node = owner
-        case ast.Call(func=ast.Name(id="str"), args=[inner]):
-            node = inner
-    return script.devices.is_device(node)
-
-
-def _is_about_cuda(script: Script, test: ast.expr) -> bool:
-    """Return True if the test is False on XLA as it is written, so that its own rule reports it."""
-    match test:
-        case ast.Attribute():
-            return True
-        case ast.Compare():
-            return not any(_is_text(part, "cpu") for part in (test.left, *test.comparators))
-        case ast.Call(func=func):
-            return not (script.dotted(func) or "").startswith(RUNTIME)
-    return False

@@ -1,0 +1,129 @@
+"""Flags that are True if there is an accelerator: `use_cuda`, `self.on_gpu`, `config["cuda"]`, whatever sets them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ....flow.closure import reach
+from ....patterns import Pattern
+from ...inference.library_types import RUNTIME
+from ...scopes import FunctionNode, Scope
+from ...syntax import argument_for, keyword
+from ..availability import asks_availability
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+
+_NAMED = Pattern(r"cuda|(?<![a-z])(?:gpu|accel)", re.IGNORECASE)
+_DEVICES = frozenset({"cpu", "cuda"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def is_question(script: ParsedFile, node: ast.AST) -> bool:
+    """Return True if `node` itself asks for an accelerator: a call, a comparison of a device, `x.is_cuda`."""
+    match node:
+        case ast.Compare(left=left, comparators=[right]):
+            devices = [part for part in (left, right) if not _is_text(part)]
+            return len(devices) == 1 and _is_device(script, devices[0])
+        case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
+            return ast.unparse(func).endswith((".is_available", ".is_accelerator"))
+        case ast.Call():
+            return asks_availability(script, node)
+        case ast.Attribute(attr="is_cuda"):
+            return True
+    return False
+
+
+def is_flag(script: ParsedFile, node: ast.AST) -> bool:
+    """Return True if `node` is a flag for CUDA: by its name, or because a question for an accelerator sets it."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            pass
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            pass
+        case _:
+            return False
+    if script.dotted(node):  # `torch.cuda` itself, a module's constant
+        return isinstance(node, ast.Name) and asks_availability(script, node)
+    return _NAMED.search(name) is not None or any(questions_of(script, node))
+
+
+def questions_of(script: ParsedFile, flag: ast.AST) -> Iterator[ast.expr]:
+    """Yield the questions for an accelerator that set `flag`, in this file."""
+    for node in reach([flag], lambda node: _given(script, node)):
+        if isinstance(node, ast.expr) and is_question(script, node):
+            yield node
+
+
+def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what `node` is True by: the parts of a condition, and the values of a name, an attribute or an entry."""
+    match node:
+        case ast.BoolOp(op=ast.And(), values=values):
+            yield from values
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            yield inner
+        case ast.Name(id=name):
+            found = script.index.scope(node).find(name)
+            for binding in found[1] if found is not None else ():
+                if binding.how in {"assign", "augment", "parameter"} and not binding.path:
+                    if binding.value is not None:
+                        yield binding.value
+                if binding.how == "parameter":
+                    yield from _passed(script, name, binding.node)
+        case ast.Attribute(attr=name):
+            for statement, _ in script.index.assignments(ast.unparse(node)):
+                yield statement.value
+        case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
+            for statement, _ in script.index.assignments(ast.unparse(node)):
+                yield statement.value
+            yield from _entries(script, owner, key)
+
+
+def _passed(script: ParsedFile, name: str, parameter: ast.AST) -> Iterator[ast.expr]:
+    """Yield what the calls in this file pass for a parameter."""
+    function = script.function(parameter)
+    if not isinstance(function, _FUNCTIONS):
+        return
+    owner = _class_around(script, function)
+    called = owner.name if owner is not None and function.name == "__init__" else function.name
+    for call, _ in script.index.calls_of(called):
+        value = argument_for(name, function, call, skip_self=owner is not None)
+        if value is not None:
+            yield value
+
+
+def _class_around(script: ParsedFile, function: FunctionNode) -> ast.ClassDef | None:
+    parent = script.parent(function)
+    return parent if isinstance(parent, ast.ClassDef) else None
+
+
+def _entries(script: ParsedFile, owner: ast.expr, key: str) -> Iterator[ast.expr]:
+    """Yield the entry `key` of the dictionaries that `owner` is bound to."""
+    scope: Scope = script.index.scope(owner)
+    found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
+    for binding in found[1] if found is not None else ():
+        match binding.value:
+            case ast.Dict(keys=keys, values=values):
+                for each, value in zip(keys, values):
+                    if isinstance(each, ast.Constant) and each.value == key:
+                        yield value
+            case ast.Call(func=ast.Name(id="dict")) as call:
+                value_given = keyword(call, key)
+                if value_given is not None:
+                    yield value_given
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in _DEVICES
+
+
+def _is_device(script: ParsedFile, node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(value=owner, attr="type"):
+            node = owner
+        case ast.Call(func=ast.Name(id="str"), args=[inner]):
+            node = inner
+    return script.devices.is_device(node)

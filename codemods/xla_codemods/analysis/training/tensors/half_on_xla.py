@@ -1,0 +1,144 @@
+"""float16 that XLA would compute in after the rewrite, since a flag for CUDA or a test for the CPU chooses it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....edits import Replace
+from ....patterns import Pattern
+from ...devices.asked.flags import is_flag, is_question
+from ...devices.availability import asks_availability
+from ...inference.library_types import RUNTIME
+from ...nodes import walk
+from .chosen_half import Choice, choice_by, chosen_in, half_chosen_by_flag
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_CUDA = "torch.cuda.is_available"
+# Devices that are neither CUDA nor the CPU: a test for the CPU chooses float16 for them, too.
+_OTHERS = Pattern(r"\b(?:mps|xpu|npu|hpu|mlu)\b")
+_SAME_AS = {"torch.float16", "torch.half"}
+
+
+class HalfOnXla(NamedTuple):
+    """float16 values that XLA would compute in. `edits` keep the precision that the script has without CUDA."""
+
+    values: list[ast.expr]
+    edits: list[Replace]
+
+
+class HalvesOnXla:
+    """All of them in one script. If one cannot keep its precision, none does: the types of tensors would differ."""
+
+    def __init__(self, script: Script) -> None:
+        found = [*_chosen(script), *_by_flags(script)]
+        is_known = all(each.edits for each in found)
+        self.all = found if is_known else [each._replace(edits=[]) for each in found]
+        self.values = {value for each in self.all for value in each.values}
+
+
+def _chosen(script: Script) -> Iterator[HalfOnXla]:
+    choices: list[Choice] = [choice for choice, _ in script.index.of(ast.If)]
+    choices += [choice for choice, _ in script.index.of(ast.IfExp)]
+    for choice in choices:
+        asked = [part for part in walk(choice.test) if isinstance(part, ast.expr)]
+        asked = [part for part in asked if is_question(script, part) or is_flag(script, part)]
+        if not asked:
+            continue
+        chosen = chosen_in(script, choice, asked[0], choice_by(script, asked[0])[1])
+        if not chosen.values or (chosen.is_all and any(_stays(script, q) for q in asked)):
+            continue
+        if chosen.is_all:
+            yield HalfOnXla(chosen.values, _for_cuda_only(script, asked[0]))
+        else:
+            yield HalfOnXla(chosen.values, _each_for_cuda_only(script, choice, chosen.values))
+
+
+def _by_flags(script: Script) -> Iterator[HalfOnXla]:
+    """`half = device.type != "cpu"`, which is True on XLA."""
+    for test, _ in script.index.of(ast.Compare):
+        if is_question(script, test) and not _stays(script, test):
+            if choice_by(script, test)[1] and (values := half_chosen_by_flag(script, test)):
+                yield HalfOnXla(values, _for_cuda_only(script, test))
+
+
+def _stays(script: Script, test: ast.expr) -> bool:
+    """Return True if the test is False on XLA as it is written, so that its own rule reports it."""
+    match test:
+        case ast.Attribute(attr="is_cuda"):
+            return True
+        case ast.Compare():
+            return not any(_says_cpu(part) for part in (test.left, *test.comparators))
+        case ast.Call(func=func):
+            return not (script.dotted(func) or "").startswith(RUNTIME)
+    return False
+
+
+def _says_cpu(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "cpu"
+
+
+def _for_cuda_only(script: Script, test: ast.expr) -> list[Replace]:
+    """Return the edit that makes `test` ask for CUDA, if that is known to mean the same elsewhere."""
+    cuda = f"{script.spell(_CUDA, script.index.scope(test))}()"
+    match test:
+        case ast.Compare(left=ast.Attribute(attr="type") as left, ops=[op]):
+            if _OTHERS.search(script.source.text):
+                return []
+            new = "!=" if isinstance(op, ast.Eq) else "=="
+            return [Replace(test, f'{{0}} {new} "cuda"', (left,))]
+        case ast.Name() if asks_availability(script, test):
+            return [Replace(test, cuda)]
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            text = f"{{0}} and {cuda}"
+            around = script.parent(test)
+            is_plain = isinstance(around, (ast.If, ast.IfExp)) or (
+                isinstance(around, ast.BoolOp) and isinstance(around.op, ast.And)
+            )
+            return [Replace(test, text if is_plain else f"({text})", (test,))]
+    return []
+
+
+def _each_for_cuda_only(script: Script, choice: Choice, values: list[ast.expr]) -> list[Replace]:
+    """Return edits that choose each value by itself, if the other branch tells the precision without CUDA."""
+    edits = [_with_other(script, choice, value) for value in values]
+    return [edit for edit in edits if edit is not None] if None not in edits else []
+
+
+def _with_other(script: Script, choice: Choice, value: ast.expr) -> Replace | None:
+    other = _other_value(script, choice, value)
+    if other is None or script.dotted(other) is None or script.dotted(other) in _SAME_AS:
+        return None
+    cuda = f"{script.spell(_CUDA, script.index.scope(value))}()"
+    text = f"{{0}} if {cuda} else {script.segment(other)}"
+    is_element = isinstance(script.parent(value), (ast.Tuple, ast.List))
+    return Replace(value, f"({text})" if is_element else text, (value,))
+
+
+def _other_value(script: Script, choice: Choice, value: ast.expr) -> ast.expr | None:
+    """Return what the other branch of `choice` assigns where this one assigns `value`."""
+    parent = script.parent(value)
+    place = parent.elts.index(value) if isinstance(parent, (ast.Tuple, ast.List)) else None
+    whole = parent if place is not None else value
+    if isinstance(choice, ast.IfExp):
+        other: ast.expr | None = choice.orelse if whole is choice.body else choice.body
+    else:
+        statement = script.statement(value)
+        if not isinstance(statement, ast.Assign) or statement.value is not whole:
+            return None
+        targets = [ast.unparse(target) for target in statement.targets]
+        block = choice.orelse if statement in choice.body else choice.body
+        others = [
+            s.value
+            for s in block
+            if isinstance(s, ast.Assign) and [ast.unparse(t) for t in s.targets] == targets
+        ]
+        other = others[0] if len(others) == 1 else None
+    if place is None:
+        return other
+    if isinstance(other, (ast.Tuple, ast.List)) and len(other.elts) == len(parent.elts):  # type: ignore[union-attr]
+        return other.elts[place]
+    return None
