@@ -142,9 +142,16 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         HARMLESS,
         {
             "torch.Tensor.to(non_blocking)": "XLA's copies do not block",
-            "torch.Tensor.copy_(non_blocking)": "XLA's copies do not block",
         },
         rule="XLA403",
+        evidence="fact 2",
+    ),
+    *rows(
+        "",
+        STAYS,
+        SAME,
+        HARMLESS,
+        {"torch.Tensor.copy_(non_blocking)": "XLA's copies do not block"},
         evidence="fact 2",
     ),
     *rows(

@@ -48,12 +48,15 @@ USES: dict[str, str] = {
     "torch.profiler.ProfilerActivity.CUDA": "import torch\n"
     "p = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])\n",
     "torch.utils.data.DataLoader(pin_memory)": "import torch\n"
-    "x = torch.utils.data.DataLoader(d, pin_memory=True)\n",
+    "from xla_migrate import runtime as xla\n"
+    "x = torch.utils.data.DataLoader(d, pin_memory=True)\n"
+    "for batch in xla.MpDeviceLoader(x):\n    model(batch)\n",
     "torch.utils.data.DataLoader(pin_memory_device)": "import torch\n"
     "x = torch.utils.data.DataLoader(d, pin_memory=True, pin_memory_device='cuda')\n",
-    "torch.Tensor.to(non_blocking)": f"{TENSOR}x = x.to('cuda', non_blocking=True)\n",
-    "torch.Tensor.cuda(non_blocking)": f"{TENSOR}x = x.cuda(non_blocking=True)\n",
-    "torch.Tensor.copy_(non_blocking)": f"{TENSOR}x.cuda().copy_(x, non_blocking=True)\n",
+    "torch.Tensor.to(non_blocking)": "from xla_migrate import runtime as xla\n"
+    "for x in xla.MpDeviceLoader(d):\n    model(x.to('cuda', non_blocking=True))\n",
+    "torch.Tensor.cuda(non_blocking)": "from xla_migrate import runtime as xla\n"
+    "for x in xla.MpDeviceLoader(d):\n    model(x.cuda(non_blocking=True))\n",
     'torch.device("cuda")': "import torch\ndevice = torch.device('cuda')\n",
     'torch.Tensor.to("cuda")': f"{TENSOR}x = x.to('cuda')\n",
     "torch.Tensor.to(0)": f"{TENSOR}x = x.to(0)\n",

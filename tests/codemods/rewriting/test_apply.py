@@ -51,7 +51,9 @@ def test_comments_before_a_line_that_gets_one_before_it_stand_once() -> None:
     assert after.count("# a comment") == 1
 
 
-LOADER = "import torch\nfrom torch.utils.data import DataLoader\n"
+LOADER = "from torch.utils.data import DataLoader\nfrom xla_migrate import runtime as xla\n"
+# The device loader pins: the loader itself need not.
+FED = "for batch in xla.MpDeviceLoader(x):\n    model(batch)\n"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ LOADER = "import torch\nfrom torch.utils.data import DataLoader\n"
     ],
 )  # fmt: skip
 def test_lines_and_comments_around_an_argument_that_goes(before: str, after: str) -> None:
-    assert migrated(f"{LOADER}{before}\n") == f"{LOADER}{after}\n"
+    assert migrated(f"{LOADER}{before}\n{FED}") == f"{LOADER}{after}\n{FED}"
 
 
 @pytest.mark.parametrize("unit", ["    ", "\t", "  "])

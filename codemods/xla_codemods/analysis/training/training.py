@@ -338,6 +338,18 @@ class Training:
         return value.has(MODULE) or (not value.kinds and is_called_a_model(node))
 
     @cached_property
+    def moves_of_device_loaders(self) -> frozenset[ast.AST]:
+        """Calls that move what a device loader has moved already, so how they copy does not matter."""
+        return frozenset(
+            node
+            for loop in self.loops
+            if loop.fed
+            for move in self.batches.flow(loop.node).moves
+            for node in walk(move)
+            if isinstance(node, ast.Call)
+        )
+
+    @cached_property
     def moves_left_to_loops(self) -> frozenset[ast.Call]:
         """Moves in loading that a device loader of this file takes over. Of loops in other files nothing is known."""
         feeding = self.feeding

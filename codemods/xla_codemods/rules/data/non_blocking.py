@@ -2,12 +2,12 @@
 
 ## What it reports
 
-`non_blocking=` in copies to the device.
+`non_blocking=` in copies of batches that a device loader moves.
 
 ## Why it matters on XLA
 
 The argument requests a copy from pinned host memory, which exists only with CUDA. XLA accepts and
-ignores it: transfers are asynchronous anyway.
+ignores it. A device loader has moved the batch before the script does.
 
 ## What to do
 
@@ -19,10 +19,28 @@ Remove the argument. The device loader's copies are non-blocking on CUDA.
 
 ```diff
  import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
 
- def move(images, device):
--    return images.to(device, non_blocking=True)
-+    return images.to(device)
+ def train(model, optimizer, dataset):
+     loader = DataLoader(dataset, batch_size=8, drop_last=True)
+-    for images in loader:
++    for images in xla.MpDeviceLoader(loader):
+-        loss = model(images.to("cuda", non_blocking=True)).sum()
++        loss = model(images.to(xla.xla_device())).sum()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+         optimizer.zero_grad()
+```
+
+Other copies keep the argument, which makes them faster on CUDA:
+
+```python
+import torch
+
+def move(images, device):
+    return images.to(device, non_blocking=True)
 ```
 
 Arguments of the same name of other functions are not reported:
@@ -54,13 +72,9 @@ if TYPE_CHECKING:
 RULE = Rule("XLA403", "non-blocking", severity=INFO)
 
 
-@RULE.method("to", "copy_")
+@RULE.method("to")
 def non_blocking(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    for argument in call.keywords:
-        if argument.arg == "non_blocking":
-            yield RULE.finding(
-                script,
-                argument,
-                "`non_blocking` has no effect on XLA: remove the argument",
-                DropArgument(call, argument),
-            )
+    argument = next((each for each in call.keywords if each.arg == "non_blocking"), None)
+    if argument is not None and call in script.training.moves_of_device_loaders:
+        message = "the device loader has moved the batch: remove `non_blocking`"
+        yield RULE.finding(script, argument, message, DropArgument(call, argument))

@@ -2,12 +2,13 @@
 
 ## What it reports
 
-A tensor's `pin_memory()`, and `pin_memory=True` of loaders and of functions that create tensors.
+A tensor's `pin_memory()`, `pin_memory=True` of functions that create tensors, and `pin_memory=True`
+of loaders that a device loader replaces.
 
 ## Why it matters on XLA
 
-Pinned host memory exists only with CUDA. `DataLoader(pin_memory=True)` only warns on XLA. The
-method and the argument of the other functions raise an exception.
+Pinned host memory exists only with CUDA. The method and the argument of the functions raise an
+exception on XLA. `DataLoader(pin_memory=True)` only warns.
 
 ## What to do
 
@@ -19,28 +20,34 @@ Remove it. The device loader pins memory on CUDA.
 
 ```diff
  import torch
- from torch.utils.data import DataLoader
 
- def make(dataset):
+ def make():
 -    buffer = torch.empty(4, pin_memory=True)
 +    buffer = torch.empty(4)
 -    staged = torch.ones(2).pin_memory()
 +    staged = torch.ones(2)
 -    if torch.cuda.is_available():
 -        staged = staged.pin_memory()
--    return DataLoader(dataset, batch_size=2, pin_memory=True, num_workers=1), buffer, staged
-+    return DataLoader(dataset, batch_size=2, num_workers=1), buffer, staged
+     return buffer, staged
 ```
 
-Arguments in a dictionary:
+A loader whose batches a device loader moves:
 
 ```diff
  from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
 
- def make(dataset, use_cuda):
--    options = {"num_workers": 1, "pin_memory": True} if use_cuda else {}
-+    options = {"num_workers": 1} if use_cuda else {}
-     return DataLoader(dataset, **options)
+ def train(model, optimizer, dataset):
+-    options = {"num_workers": 1, "pin_memory": True}
++    options = {"num_workers": 1}
+     loader = DataLoader(dataset, **options)
+-    for images in loader:
++    for images in xla.MpDeviceLoader(loader):
+-        model(images.cuda()).sum().backward()
++        model(images.to(xla.xla_device())).sum().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+         optimizer.zero_grad()
 ```
 
 Functions of other packages receive `pin_memory=False`, because their default is not known:
@@ -53,7 +60,8 @@ Functions of other packages receive `pin_memory=False`, because their default is
 +    return TensorDictReplayBuffer(storage=storage, pin_memory=False)
 ```
 
-Methods of the same name of other classes, and loaders that do not pin, are not reported:
+Other loaders keep `pin_memory=True`, which makes copies faster on CUDA. Methods of the same name of
+other classes are not reported:
 
 ```python
 from torch.utils.data import DataLoader
@@ -62,7 +70,7 @@ class Buffer:
     def pin_memory(self):
         return self
 
-DataLoader(Buffer().pin_memory(), pin_memory=False)
+DataLoader(Buffer().pin_memory(), pin_memory=True)
 ```
 """
 
@@ -128,6 +136,8 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
     call = script.parent(argument)
     if isinstance(call, ast.Call) and not _is_off(argument.value):
         if _takes_pinning(script, call, scope):
+            if argument.arg == "pin_memory" and _is_harmless(script, call, scope):
+                return
             edit = DropArgument(call, argument)
             yield RULE.finding(
                 script,
@@ -149,6 +159,8 @@ def pinning_entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Find
     keys = {k.value for k in node.keys if isinstance(k, ast.Constant)}
     if not keys & _ARGUMENTS or not (keys & _LOADER_ARGUMENTS or _is_spread(script, node)):
         return
+    if not _has_device_loader(script):
+        return
     for key, value in zip(node.keys, node.values):
         if isinstance(key, ast.Constant) and key.value in _ARGUMENTS and not _is_off(value):
             yield RULE.finding(
@@ -164,7 +176,7 @@ def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Fin
     """`options["pin_memory"] = True`."""
     match node.targets:
         case [ast.Subscript(slice=ast.Constant(value=str(key)))] if (
-            key in _ARGUMENTS and not _is_off(node.value)
+            key in _ARGUMENTS and not _is_off(node.value) and _has_device_loader(script)
         ):
             yield RULE.finding(
                 script,
@@ -176,6 +188,22 @@ def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Fin
 
 def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (False, None, "")
+
+
+def _is_harmless(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """Return True if `call` makes a loader, which only warns, and no device loader replaces it."""
+    if script.value(call, scope).has(TENSOR):
+        return False
+    parent = script.parent(call)
+    names = [ast.unparse(t) for t in parent.targets] if isinstance(parent, ast.Assign) else []
+    for loop in script.training.loops:
+        if any(ast.unparse(driver.node) in names for driver in loop.drivers) and not loop.fed:
+            return True
+    return not _has_device_loader(script)
+
+
+def _has_device_loader(script: Script) -> bool:
+    return any(loop.fed for loop in script.training.loops)
 
 
 def _takes_pinning(script: Script, call: ast.Call, scope: Scope) -> bool:

@@ -32,8 +32,8 @@ Use `xla.MpDeviceLoader`, which prefetches batches to the device, and remove the
 -        with torch.cuda.stream(self.stream):
 -            self.image = self.image.cuda(non_blocking=True)
 -            self.label = self.label.cuda(non_blocking=True)
-+        self.image = self.image.to(xla.xla_device())
-+        self.label = self.label.to(xla.xla_device())
++        self.image = self.image.to(xla.xla_device(), non_blocking=True)
++        self.label = self.label.to(xla.xla_device(), non_blocking=True)
 
      def next(self):
 -        torch.cuda.current_stream().wait_stream(self.stream)

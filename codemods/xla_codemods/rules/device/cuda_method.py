@@ -141,8 +141,9 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     text, holes = script.devices.given(device_argument(call))
     text = text.replace("{0}", "{1}")
+    more, values = _how_it_copies(script, call, 1 + len(holes))
     device = script.devices.placed(call, text)
-    edit = Replace(call, f"{{0}}.to({device})", (owner, *holes))
+    edit = Replace(call, f"{{0}}.to({device}{more})", (owner, *holes, *values))
     yield RULE.finding(
         script, call, "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`", edit
     )
@@ -218,7 +219,9 @@ def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
                 return
             text, holes = script.devices.given(device_argument(around))
             text = text.replace("{0}", "{1}")
-            edit = Replace(around, f"{{0}}.to({script.xla}.xla_device({text}))", (owner, *holes))
+            more, values = _how_it_copies(script, around, 1 + len(holes))
+            moved = f"{{0}}.to({script.xla}.xla_device({text}){more})"
+            edit = Replace(around, moved, (owner, *holes, *values))
             yield RULE.finding(script, around, _FUNCTION, edit)
 
 
@@ -243,6 +246,17 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text = text.replace("{0}", "{1}")
     edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (call.args[0], *holes))
     yield RULE.finding(script, call, _FUNCTION, edit)
+
+
+def _how_it_copies(script: Script, call: ast.Call, index: int) -> tuple[str, tuple[ast.expr, ...]]:
+    """Return the arguments of `x.cuda(...)` besides the device, with holes from `index` on."""
+    given = {k.arg: k.value for k in call.keywords if k.arg in {"non_blocking", "memory_format"}}
+    if len(call.args) > 1:
+        given["non_blocking"] = call.args[1]
+    if call in script.training.moves_of_device_loaders:
+        given.pop("non_blocking", None)
+    text = "".join(f", {name}={{{index + k}}}" for k, name in enumerate(given))
+    return text, tuple(given.values())
 
 
 def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:

@@ -26,7 +26,7 @@ the order. To overlap copies with computation, use the device loader (XLA401).
 -    stream.wait_stream(torch.cuda.current_stream())
 -    with torch.cuda.stream(stream):
 -        batch = batch.cuda(non_blocking=True)
-+    batch = batch.to(xla.xla_device())
++    batch = batch.to(xla.xla_device(), non_blocking=True)
 -    torch.cuda.current_stream().wait_stream(stream)
 -    if batch is not None:
 -        batch.record_stream(torch.cuda.current_stream())

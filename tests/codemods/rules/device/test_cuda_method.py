@@ -12,7 +12,15 @@ from ..lines import codes, line
     ("before", "after"),
     [
         ('getattr(x, "cuda")()', "x.to(xla.xla_device())"),
-        ('x = getattr(x, "cuda")(non_blocking=True)', "x = x.to(xla.xla_device())"),
+        (
+            'x = getattr(x, "cuda")(non_blocking=True)',
+            "x = x.to(xla.xla_device(), non_blocking=True)",
+        ),
+        ("x = x.cuda(0, True)", "x = x.to(xla.xla_device(), non_blocking=True)"),
+        (
+            "x = x.cuda(memory_format=torch.channels_last)",
+            "x = x.to(xla.xla_device(), memory_format=torch.channels_last)",
+        ),
         ('y = getattr(net(x), "cuda")(args.gpu)', "y = net(x).to(xla.xla_device(args.gpu))"),
         (
             'from operator import methodcaller\ny = map(methodcaller("cuda", non_blocking=True), xs)',

@@ -227,7 +227,7 @@ def test_generators_of_the_host_stay(source: str) -> None:
         ("m.cuda(None)", "m.to(xla.xla_device())"),
         ("m.cuda(rank)", "m.to(xla.xla_device(rank))"),
         ('m.cuda("cuda:1")', "m.to(xla.xla_device(1))"),
-        ("m.cuda(device=d, non_blocking=True)", "m.to(xla.xla_device(d))"),
+        ("m.cuda(device=d, non_blocking=True)", "m.to(xla.xla_device(d), non_blocking=True)"),
         ("m.cuda(torch.device('cuda:0'))", "m.to(xla.xla_device())"),
         ("m.cuda(torch.cuda.current_device())", "m.to(xla.xla_device())"),
     ],
