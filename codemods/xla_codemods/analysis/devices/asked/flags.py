@@ -13,6 +13,7 @@ from ...inference.library_types import RUNTIME
 from ...scopes import FunctionNode, Scope
 from ...syntax import argument_for, keyword
 from ..availability import asks_availability
+from ..specs import Devices
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -126,4 +127,4 @@ def _is_device(script: ParsedFile, node: ast.expr) -> bool:
             node = owner
         case ast.Call(func=ast.Name(id="str"), args=[inner]):
             node = inner
-    return script.devices.is_device(node)
+    return script.cached(Devices).is_device(node)
