@@ -135,7 +135,7 @@ def test_it_is_proven(style: str, tmp_path: Path) -> None:
     processes = ["--nproc", "2"] if style in {"ddp", "fsdp"} else []
     shown = " ".join(["xla-migrate verify", script, *processes])
     assert shown in page.read_text(encoding="utf-8")
-    command = [warm.command(), "-m", "xla_migrate", "verify", script, *processes]
+    command = [warm.choosing(), "-m", "xla_migrate", "verify", script, *processes]
     done = subprocess.run(
         [*command, "--steps", "4", "--no-report", "--"],
         cwd=tmp_path,

@@ -5,8 +5,8 @@ imported the modules forks a process per run, in which the script is `__main__`,
 environment, streams and `sitecustomize`. What is read once when Python starts (hash seed, OMP_NUM_THREADS) is the
 server's. Tests of how processes start and end, and of what imports do, want the real Python.
 
-`command()` names one that runs the command `xla-migrate`, and as whose `sys.executable` both sides of a
-verification are run by the interpreter of their side.
+`choosing()` names one for processes that start others, by `sys.executable` or as multiprocessing spawns them. It
+chooses by what is run: a side of a verification, the command `xla-migrate`, or a migrated script.
 """
 
 from __future__ import annotations
@@ -28,10 +28,18 @@ _CLIENT = """\
 import json, os, socket, sys
 address = {address!r}
 {choice}
+def opened(number):
+    try:
+        os.fstat(number)
+    except OSError:  # that of the list itself
+        return False
+    return True
+
 with socket.socket(socket.AF_UNIX) as server:
     server.connect(address)
-    words = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
-    socket.send_fds(server, [len(words).to_bytes(8, "big")], [0, 1, 2])
+    files = [n for n in map(int, os.listdir("/dev/fd")) if n != server.fileno() and opened(n)]
+    words = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), files]).encode()
+    socket.send_fds(server, [len(words).to_bytes(8, "big")], files)
     server.sendall(words)
     told = server.recv(8)
 code = int.from_bytes(told, "big", signed=True) if told else 70
@@ -44,6 +52,8 @@ os.environ[{executable!r}] = sys.argv[0]
 if plan := os.environ.get({plan!r}):
     with open(plan) as file:
         address = {sides!r}[json.load(file)["side"]]
+elif sys.argv[1:3] != ["-m", "xla_migrate"]:
+    address = {sides!r}["target"]
 """
 _EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # what `sys.executable` is
 _SHARED = "XLA_MIGRATE_TESTS_WARM"  # the folder of the interpreters, in the environment
@@ -60,8 +70,8 @@ def for_side(side: str) -> str:
 
 
 @functools.cache
-def command() -> str:
-    """The interpreter that runs `-m xla_migrate`, and the scripts of `verify`."""
+def choosing() -> str:
+    """The interpreter that forks one process or another, by what it is to run; as `sys.executable`, too."""
     from xla_migrate.verify.observe.plan import VARIABLE
 
     sides = {side: _address(for_side(side)) for side in ("reference", "target")}

@@ -2,11 +2,13 @@
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import io
 import json
 import logging
+import multiprocessing.spawn
 import os
 import runpy
 import select
@@ -41,7 +43,7 @@ def serve(address):
 
 def keep(connection):
     """Start the run, and tell its exit code; end it where nobody waits for that any more."""
-    length, streams, _, _ = socket.recv_fds(connection, 8, 3)
+    length, streams, _, _ = socket.recv_fds(connection, 8, 64)
     words, size = b"", int.from_bytes(length, "big")
     while len(words) < size:
         words += connection.recv(size - len(words))
@@ -49,13 +51,14 @@ def keep(connection):
     if run == 0:
         connection.close()
         os.setsid()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        *told, numbers = json.loads(words)
+        renumber(dict(zip(streams, numbers)))
         sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = sys.__stdout__ = unbuffered(1, "strict")
         sys.stderr = sys.__stderr__ = unbuffered(2, "backslashreplace")
-        return json.loads(words)
+        return told
+    for stream in streams:
+        os.close(stream)
     ended = os.pidfd_open(run)
     ready, _, _ = select.select([ended, connection], [], [])
     if ended in ready:
@@ -64,6 +67,17 @@ def keep(connection):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(run, signal.SIGKILL)  # what the script has started, too
     os._exit(0)
+
+
+def renumber(files):
+    """Give open files, by number, the numbers that they have in the process that wants the run."""
+    beyond = max([*files, *files.values()]) + 1
+    moved = {fcntl.fcntl(file, fcntl.F_DUPFD, beyond): number for file, number in files.items()}
+    for file in files:
+        os.close(file)
+    for file, number in moved.items():
+        os.dup2(file, number)
+        os.close(file)
 
 
 def unbuffered(number, errors):
@@ -78,8 +92,11 @@ def become(words, cwd, environment):
     os.environ.clear()
     os.environ.update(environment)
     sys.executable = environment.get(EXECUTABLE, sys.executable)
+    multiprocessing.spawn.set_executable(sys.executable)
+    multiprocessing.process.ORIGINAL_DIR = cwd
     path = [p for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
-    words = words[1:] if words[0] == "-u" else words  # the server's streams are unbuffered
+    while words[0] == "-u":  # the server's streams are unbuffered
+        words = words[1:]
     kind = words[0] if words[0] in ("-c", "-m") else ""
     first = {"-c": "", "-m": cwd}.get(kind, os.path.dirname(os.path.abspath(words[0])))
     sys.path[:] = [*path, *OWN_PATH]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import tempfile
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import warm
 from tests.verify import traces
 from xla_migrate.cli import verify
 from xla_migrate.cli.verify_arguments import parse
@@ -523,23 +525,30 @@ class TestVerifyThenWrite:
         )  # a path of that name, which is not there
 
 
+def really(*words: str) -> subprocess.CompletedProcess[str]:
+    """`verify` in a process, which starts others."""
+    command = [warm.choosing(), "-m", "xla_migrate", "verify", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
 @pytest.mark.e2e
-def test_a_script_is_proven(run: Runner, here: Path) -> None:
+def test_a_script_is_proven(here: Path) -> None:
     pytest.importorskip("torch_xla")
     (here / "train.py").write_text(SCRIPT)
-    result = run("verify", "train.py", "--steps", "4", "--output-format=json", "--", "0.1")
-    report = json.loads(result.out)
-    assert result.code == 0, report["message"]
+    done = really("train.py", "--steps", "4", "--output-format=json", "--", "0.1")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report["message"]
     assert report["proven"]
     assert len(report["steps"]) == 4
     assert (here / "train.py").read_text() == SCRIPT
 
 
 @pytest.mark.e2e
-def test_the_scripts_own_error_is_told_as_such(run: Runner, here: Path) -> None:
+def test_the_scripts_own_error_is_told_as_such(here: Path) -> None:
     (here / "train.py").write_text(SCRIPT)
-    result = run("verify", "train.py", "--steps", "2", "--", "fast")
-    assert result.code == 2
-    assert "the original's own error:" in result.out
-    assert "could not convert string to float" in result.out.splitlines()[-1]
-    assert result.out.splitlines()[-1].startswith("could not run the original (its own error): ")
+    done = really("train.py", "--steps", "2", "--", "fast")
+    assert done.returncode == 2
+    assert "the original's own error:" in done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert "could not convert string to float" in last
+    assert last.startswith("could not run the original (its own error): ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from torch.nn import functional as F
 
 from xla_codemods.engine import Options, migrate
 
+from .. import warm
 from ..runtime.rehearsal import SOURCE
 
 pytestmark = pytest.mark.e2e
@@ -29,7 +29,7 @@ def trained(folder: Path, port: int, *options: str, parallel: str = "") -> Weigh
     script, out = folder / "train.py", folder / "weights.pt"
     script.write_bytes(done.data)
     env = {**os.environ, "PYTHONPATH": str(SOURCE), "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable]
+    command = [warm.choosing()]
     if parallel:
         env["CPU_NUM_DEVICES"] = "2"
     else:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -131,7 +130,7 @@ def test_weights_that_are_split_over_processes_train_alike(tmp_path: Path) -> No
         out.mkdir()
         env = {**os.environ, "PJRT_DEVICE": "CPU", **how}
         ran = subprocess.run(
-            [sys.executable, f"{name}.py", str(out)],  # its processes are spawned
+            [warm.choosing(), f"{name}.py", str(out)],  # its processes are spawned
             cwd=tmp_path,
             env={**env, "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -30,7 +30,7 @@ def test_trains_the_same(name: str, script: str, options: list[str], tmp_path: P
     """Checkpoints are saved on the way, by hooks that reach into the trainer."""
     project = tmp_path / name
     shutil.copytree(PROJECTS / name, project)
-    command = [warm.command(), "-m", "xla_migrate", "verify", script, "--no-report", *options]
+    command = [warm.choosing(), "-m", "xla_migrate", "verify", script, "--no-report", *options]
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",

@@ -68,7 +68,7 @@ def verify(folder: Path, *words: str, without: Path | None = None) -> tuple[int,
     if without is not None:
         env["PYTHONPATH"] = os.pathsep.join([str(without), *sys.path])
     done = subprocess.run(
-        [warm.command(), "-m", "xla_migrate", "verify", *words],
+        [warm.choosing(), "-m", "xla_migrate", "verify", *words],
         cwd=folder,
         env=env,
         capture_output=True,

@@ -48,7 +48,7 @@ for step in range(4):
 
 def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [warm.command(), "-m", "xla_migrate", *words], cwd=folder, capture_output=True, text=True
+        [warm.choosing(), "-m", "xla_migrate", *words], cwd=folder, capture_output=True, text=True
     )
 
 

@@ -113,9 +113,8 @@ def run(
     out.mkdir()
     words = command(script, [*fixture.args(mode, out), *more], fixture.processes, *options)
     env = environment(script.parent, target=target, processes=fixture.processes)
-    if quick and "-m" in words:
-        env["PYTHON_EXEC"] = warm.for_side("target" if target else "reference")
-        words[0] = warm.for_side("reference")
+    if quick:
+        words[0] = env["PYTHON_EXEC"] = warm.choosing()
     printed = folder / "output.txt"
     with printed.open("wb") as output:
         process = subprocess.Popen(

@@ -6,11 +6,12 @@ import gzip
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import warm
 
 SCRIPT = """\
 import sys
@@ -39,7 +40,7 @@ main()
 
 def _profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "xla_migrate", "profile", "train.py", *words],
+        [warm.choosing(), "-m", "xla_migrate", "profile", "train.py", *words],
         cwd=folder,
         env={**os.environ, "PJRT_DEVICE": "CPU"},
         capture_output=True,

@@ -8,11 +8,11 @@ import os
 import random
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import warm
 from xla_migrate.cli import main
 from xla_migrate.target.tune import page, told
 from xla_migrate.target.tune.judge import LEAST, TuneOutcome, apart, judge
@@ -294,7 +294,16 @@ def test_a_real_script(tmp_path: Path) -> None:
         "--vary option:pause=0.2,0.02 --vary option:lr=0.1,0.3 --steps 12 --warmup 4 --repeats 2"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "xla_migrate", "tune", "train.py", *words.split(), "--csv", "t.csv"],
+        [
+            warm.choosing(),
+            "-m",
+            "xla_migrate",
+            "tune",
+            "train.py",
+            *words.split(),
+            "--csv",
+            "t.csv",
+        ],
         cwd=tmp_path,
         env={**os.environ, "XLA_MIGRATE_BACKEND": "eager"},
         capture_output=True,
