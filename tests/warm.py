@@ -64,9 +64,9 @@ COMMAND = ("xla_migrate.cli", "xla_codemods.engine", "xla_migrate.cli.verify")
 TORCH_XLA = (*TORCH, "torch_xla", "torch_xla.core.xla_model", "torch_xla.debug.metrics")
 
 
-def for_side(side: str) -> str:
-    """The interpreter for one side of a verification."""
-    return python(*(TORCH_XLA if side == "target" else TORCH))
+def for_side(side: str, *more: str) -> str:
+    """The interpreter for one side of a verification, which has also imported the modules `more`."""
+    return python(*(TORCH_XLA if side == "target" else TORCH), *more)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from xla_migrate.cli import main
 from xla_migrate.cli.doctor_cache import judged
 from xla_migrate.target.cache_check import CacheStart
@@ -73,7 +74,14 @@ def test_xla_cpu_cannot_read_its_cache(
 ) -> None:
     (tmp_path / "train.py").write_text(TRAINING)
     monkeypatch.setenv("PJRT_DEVICE", "CPU")
-    words = ["--output-format", "json", "--cache", "--", sys.executable, str(tmp_path / "train.py")]
+    words = [
+        "--output-format",
+        "json",
+        "--cache",
+        "--",
+        warm.choosing(),
+        str(tmp_path / "train.py"),
+    ]
     assert main(["doctor", *words]) == 1
     first, second = json.loads(capfd.readouterr().out)["checks"]
     assert "0 graphs read from the cache" in first["detail"]

@@ -58,10 +58,13 @@ class Fixture:
         """The arguments of a run that writes into `out`."""
         return [word.replace("{out}", str(out)) for word in dict(self.modes)[mode]]
 
+    def imports(self) -> list[str]:
+        """Packages that it imports besides torch, but for those that have a stand-in."""
+        return [name for name in self.needs if name not in STAND_INS]
+
     def missing(self) -> list[str]:
         """Packages that it needs and that are not installed."""
-        wanted = [name for name in self.needs if name not in STAND_INS]
-        return [name for name in wanted if importlib.util.find_spec(name) is None]
+        return [name for name in self.imports() if importlib.util.find_spec(name) is None]
 
 
 def _read(folder: Path) -> Fixture:

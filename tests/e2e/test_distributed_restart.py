@@ -22,29 +22,30 @@ STEPS = 10
 ARGS = ["--max-steps", str(STEPS), "--save-every", "3"]
 
 
-def workers(agent: int, script: str) -> list[int]:
+def workers(script: Path) -> list[int]:
     """The processes that torchrun's agent has started for the script."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            if parent == agent and script in (stat.parent / "cmdline").read_text():
-                found.append(int(stat.parent.name))
+            words = file.read_text().split("\0")
         except OSError:
-            continue  # It has ended meanwhile.
+            continue  # it has ended meanwhile
+        if str(script) in words and "torch.distributed.run" not in words:
+            found.append(int(file.parent.name))
     return sorted(found)
 
 
 class Killer:
     """Ends one process of a job, once, when the job has done so many steps."""
 
-    def __init__(self, step: int) -> None:
+    def __init__(self, script: Path, step: int) -> None:
+        self.script = script
         self.step = step
         self.killed = 0
 
     def __call__(self, process: Any, printed: str) -> None:
         if not self.killed and f"step {self.step} loss" in printed:
-            found = workers(process.pid, "train.py")
+            found = workers(self.script)
             if found:
                 self.killed = found[0]
                 os.kill(self.killed, signal.SIGKILL)
@@ -60,7 +61,8 @@ def losses_by_step(printed: str) -> dict[int, list[str]]:
 
 def test_killed_and_restarted_it_has_the_losses_of_an_uninterrupted_run(tmp_path: Path) -> None:
     """With dropout: the random states are continued as well."""
-    killer = Killer(4)  # between two checkpoints, unless it comes late
+    script = tmp_path / "killed" / "project" / FIXTURE.script.name
+    killer = Killer(script, 4)  # between two checkpoints, unless it comes late
     options = ["--max-restarts=2"]
     with ThreadPoolExecutor(2) as pool:
         runs = [
@@ -74,7 +76,6 @@ def test_killed_and_restarted_it_has_the_losses_of_an_uninterrupted_run(tmp_path
                 options=options,
                 watch=watch,
                 limit=400,
-                quick=False,  # the processes themselves are killed
             )
             for name, watch in (("whole", None), ("killed", killer))
         ]

@@ -46,7 +46,7 @@ def observe(fixture: Fixture, name: str, place: Path, replace: dict[str, bytes])
         cwd=fixture.folder,
         replace=replace,
         timeout=300.0,
-        python=warm.for_side("target"),
+        python=warm.for_side("target", *fixture.imports()),
         folder=place / name,
         env={"OMP_NUM_THREADS": "1"},
     )

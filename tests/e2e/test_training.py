@@ -39,7 +39,7 @@ def observe(
         replace=migrated(fixture) if name == "migrated" else None,
         timeout=LIMIT,
         shake=shake,
-        python=warm.for_side(side),
+        python=warm.for_side(side, *fixture.imports()),
         folder=place / f"{name}-{precision}-{shake}",
         env={"OMP_NUM_THREADS": "1"},
     )

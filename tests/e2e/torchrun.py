@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -78,8 +77,8 @@ def environment(folder: Path, *, target: bool, processes: int) -> dict[str, str]
 def command(script: Path, args: Sequence[str], processes: int, *options: str) -> list[str]:
     """Under torchrun, unless the script starts its own processes."""
     if "spawn(" in script.read_text() or "xla.launch(" in script.read_text():
-        return [sys.executable, str(script), *args, "--port", str(free_port())]
-    launcher = [sys.executable, "-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
+        return [warm.choosing(), str(script), *args, "--port", str(free_port())]
+    launcher = [warm.choosing(), "-m", "torch.distributed.run", f"--nproc_per_node={processes}"]
     return [*launcher, f"--master_port={free_port()}", *options, str(script), *args]
 
 
@@ -93,7 +92,6 @@ def run(
     options: Sequence[str] = (),
     watch: Callable[[Any, str], None] | None = None,
     limit: float = 240,
-    quick: bool = True,
 ) -> Ended:
     """Run a fixture to its end, at most `limit` seconds.
 
@@ -106,15 +104,12 @@ def run(
         options: torchrun's.
         watch: called a few times a second with the process and what it has printed.
         limit: then it is ended, and its code is not 0.
-        quick: torchrun and its workers are interpreters that have imported torch already (`warm`).
     """
     script = project(fixture, folder / "project", target=target)
     out = folder / "out"
     out.mkdir()
     words = command(script, [*fixture.args(mode, out), *more], fixture.processes, *options)
     env = environment(script.parent, target=target, processes=fixture.processes)
-    if quick:
-        words[0] = env["PYTHON_EXEC"] = warm.choosing()
     printed = folder / "output.txt"
     with printed.open("wb") as output:
         process = subprocess.Popen(

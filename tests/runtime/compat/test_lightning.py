@@ -18,6 +18,8 @@ import torch
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.compat import lightning
 
+from ... import warm
+
 SCRIPT = """\
 import json, sys
 import torch
@@ -60,7 +62,7 @@ def trained(
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.replace("{package}", package))
     done = subprocess.run(
-        [sys.executable, str(script), precision, kind],
+        [warm.choosing(), str(script), precision, kind],
         env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1", **env},
         capture_output=True,
         text=True,
@@ -285,7 +287,7 @@ def test_an_evaluation_is_a_graph_for_each_batch(tmp_path: Path) -> None:
     launches = []
     for how in ("unpatched", "patched"):
         done = subprocess.run(
-            [sys.executable, "-c", EVALUATED, how],
+            [warm.choosing(), "-c", EVALUATED, how],
             env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"},
             cwd=tmp_path,
             capture_output=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from xla_migrate.ports import free_port
 
+from ... import warm
 from .. import rehearsal
 
 SCRIPT = r"""
@@ -312,7 +312,7 @@ def test_launch_rehearses_a_process_for_each_device_of_the_cpu(tmp_path: Path) -
     script.write_text(LAUNCHED)
     more = {"CPU_NUM_DEVICES": "2", "PORT": str(free_port())}
     ended = subprocess.run(
-        [sys.executable, str(script)],
+        [warm.choosing(), str(script)],
         env=rehearsal.environment(**more),
         capture_output=True,
         text=True,
