@@ -9,9 +9,11 @@ import pytest
 
 from xla_migrate.cli.migrated_project import migrated_project
 from xla_migrate.verify.experiments.recorded import compared
+from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.judgement import Check, Status
 from xla_migrate.verify.recordings.recording import CUDA, STAND_IN, load
 
+from .. import warm
 from .fixtures import ALL, Fixture
 from .golden import FOLDER, STEPS, recordings_of, request_of
 
@@ -40,6 +42,7 @@ def test_the_migrated_fixture_trains_as_recorded(
     pytest.importorskip("torch_xla")
     if fixture.missing():
         pytest.skip(f"needs {', '.join(fixture.missing())}")
+    monkeypatch.setitem(run.__kwdefaults__, "python", warm.choosing())
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PJRT_DEVICE", "CPU")
     elsewhere = tmp_path / "elsewhere"
