@@ -18,6 +18,7 @@ from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision
+from ..recordings import half_precision
 from ..recordings.located import located
 from ..recordings.ordered import is_to_locate
 from .hooks_at_fault import blame_hooks
@@ -135,6 +136,11 @@ def _located(run: RunAgain) -> list[Judgement]:
     if reference.failure is not None or target.failure is not None:
         return []
     found = located(*comparable(reference, target))
+    if run.request.precision == "bfloat16" and not any(v.status is Status.FAILED for v in found):
+        lower = run("original in bfloat16, in detail", details=DETAILS)
+        ours = run("migrated in bfloat16, in detail", migrated=True, details=DETAILS)
+        if lower.failure is None and ours.failure is None:
+            found = [half_precision.judge(reference, lower, ours), *found[1:]]
     return [] if all(v.status is Status.NOT_JUDGED for v in found) else found
 
 

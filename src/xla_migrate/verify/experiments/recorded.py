@@ -17,7 +17,7 @@ from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.trace import Trace
 from ..observe.plan import Precision
-from ..recordings import ordered
+from ..recordings import half_precision, ordered
 from ..recordings.located import located
 from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save, unpack_replay
 from .hooks_at_fault import blame_hooks
@@ -196,14 +196,26 @@ def compared(
         run_target = _RunTarget(replace(request, steps=steps), proposed, base, shower, stored)
         found = _judged(run_target, reference, fp32, request, recording)
         if ordered.is_to_locate(found):
-            again = run_target("migrated, in detail", FLOAT32, DETAILS)
-            if again.failure is None:
-                exact = recording.runs[FLOAT32]
-                found.verdicts += located(*comparable(exact, again))
-            else:
-                why = f"could not run in detail: {again.failure.message}"
-                found.verdicts.append(Judgement(Check.MODULES, Status.NOT_JUDGED, why))
+            found.verdicts += _located(run_target, references, recording)
     return found
+
+
+def _located(
+    run_target: _RunTarget, references: Sequence[ObservedRun], recording: Recording
+) -> list[Judgement]:
+    """Run the migrated script once more in detail; in half precision twice, if float32 shows nothing."""
+    again = run_target("migrated, in detail", FLOAT32, DETAILS)
+    if again.failure is not None:
+        why = f"could not run in detail: {again.failure.message}"
+        return [Judgement(Check.MODULES, Status.NOT_JUDGED, why)]
+    exact = recording.runs[FLOAT32]
+    verdicts = located(*comparable(exact, again))
+    if len(references) == 1 or any(v.status is Status.FAILED for v in verdicts):
+        return verdicts
+    lower = run_target("migrated in bfloat16, in detail", BFLOAT16, DETAILS)
+    if lower.failure is not None:
+        return verdicts
+    return [half_precision.judge(exact, references[0], lower), *verdicts[1:]]
 
 
 def _judged(

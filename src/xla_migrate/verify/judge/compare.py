@@ -294,6 +294,8 @@ def _judge_bf16(
     if len(trainings) > 1:
         detail += f"; of {len(trainings)} trainings with other rounding"
     status: Status = Status.OK if found.within else Status.FAILED
+    if found.within:
+        detail += "; smaller differences are not distinguishable from bfloat16's rounding"
     out.verdicts.append(Judgement(Check.BF16, status, detail))
 
 

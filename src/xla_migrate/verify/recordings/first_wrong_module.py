@@ -61,7 +61,7 @@ def first_wrong_module(
         theirs: the gradients of the original's parameters, if they are known.
         ours: the same of the migrated script.
     """
-    pair = _Pair(reference, target)
+    pair = Pair(reference, target)
     for least, jump in ((_SURE, _JUMP), (_FAINT, _FAINT_JUMP)):
         found = pair.forward(least, jump) or pair.backward(least, jump, theirs or {}, ours or {})
         if found is not None:
@@ -84,7 +84,7 @@ def difference(a: Sequence[float], b: Sequence[float], scale: float = 1.0) -> fl
     return max(norm, largest, values)
 
 
-class _Pair:
+class Pair:
     """The calls of two runs, side by side."""
 
     def __init__(self, reference: ModuleCalls, target: ModuleCalls) -> None:
@@ -159,7 +159,7 @@ class _Pair:
         own = self._of_parameters(good, max(least, 1e-4, jump * agree), theirs, ours)
         if bad is None:
             return self._last(own, agree)
-        consumers = self._consumers(bad)
+        consumers = self.consumers(bad)
         at_fault = [call for call in consumers if call in own] or (consumers and [*own][-1:])
         if at_fault and at_fault[-1] in own:
             return self._last({at_fault[-1]: own[at_fault[-1]]}, agree)
@@ -191,7 +191,7 @@ class _Pair:
             return factor if difference(row, mine, factor) < _SURE else 1.0
         return 1.0
 
-    def _consumers(self, tensor: int) -> list[int]:
+    def consumers(self, tensor: int) -> list[int]:
         """Return the innermost calls that take the tensor."""
         taking = {call for call, side, _, t in self.reference.uses if t == tensor and not side}
         return sorted(taking - {self._around(call) for call in taking})
