@@ -117,7 +117,7 @@ def test_the_first_batches_of_each_loader_are_written(tmp_path: Path, patches: P
 
 
 def test_inputs_of_outermost_modules_are_written_by_step(tmp_path: Path, patches: Patches) -> None:
-    calls.install(patches, [inputs.entered], lambda module, output: None)
+    calls.install(patches, [inputs.entered], [])
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
     x, y = torch.randn(4, 3), torch.tensor([0, 1, 1, 0])
     with torch.no_grad():
@@ -132,7 +132,7 @@ def test_inputs_of_outermost_modules_are_written_by_step(tmp_path: Path, patches
 
 
 def test_a_module_that_raises_does_not_hide_the_next_call(tmp_path: Path, patches: Patches) -> None:
-    calls.install(patches, [inputs.entered], lambda module, output: None)
+    calls.install(patches, [inputs.entered], [])
     model = torch.nn.Sequential(torch.nn.Linear(3, 3))
     with pytest.raises(RuntimeError):
         model(torch.ones(2, 5))

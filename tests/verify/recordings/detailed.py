@@ -17,6 +17,40 @@ from xla_migrate.verify.observe.process.patching import Patches
 Training = Callable[[], tuple[torch.nn.Module, torch.optim.Optimizer, Callable[[], Any]]]
 
 
+def recorded(
+    train: Callable[[], None],
+    folder: Path,
+    entered: list[calls.Entered],
+    left: list[calls.Left],
+    end: Callable[[], None],
+) -> Details:
+    """The details that a training step's listeners record.
+
+    Args:
+        train: the step.
+        folder: for the record.
+        entered: called before each call of a module.
+        left: called after it.
+        end: called after the step.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    patches = Patches()
+    patches.put(records, "_folder", folder)
+    patches.put(records, "_file", None)
+    calls.install(patches, entered, left)
+    try:
+        train()
+        end()
+    finally:
+        patches.undo()
+    out = Details()
+    for file in folder.glob("*.jsonl"):
+        for line in file.read_text().splitlines():
+            record: dict[str, Any] = json.loads(line)
+            READERS[record.pop("kind")](out, record)
+    return out
+
+
 def details_of(train: Training, folder: Path, steps: int = 1) -> tuple[Details, list[str]]:
     """The details of some steps, read from the record, and the names of the parameters.
 
@@ -31,7 +65,7 @@ def details_of(train: Training, folder: Path, steps: int = 1) -> tuple[Details, 
     patches.put(records, "_file", None)
     inside, update = modules.Recorder(), updates.Recorder()
     modules.watch_construction(patches)
-    calls.install(patches, [inside.entered], inside.left)
+    calls.install(patches, [inside.entered], [inside.left])
     try:
         model, optimizer, backward = train()
         for event in range(steps):

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..judge.compare import Comparison, compare
@@ -17,9 +17,10 @@ from ..judge.float64_check import Float64Runs, divergence
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
-from ..observe.plan import Arithmetic, Precision
+from ..observe.plan import Arithmetic, Precision, Suspect
 from ..recordings import half_precision
-from ..recordings.located import located
+from ..recordings.first_wrong_module import WrongModule
+from ..recordings.located import confirmed, located
 from ..recordings.ordered import is_to_locate
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
@@ -60,6 +61,7 @@ class RunAgain:
         watch: bool = True,
         timeout: float | None = None,
         clock_rate: int = 1,
+        suspect: Suspect | None = None,
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         show = self.shower(name)
@@ -88,6 +90,7 @@ class RunAgain:
             batches=details,
             details=details,
             clock_rate=clock_rate,
+            suspect=suspect,
         )
         show(None)
         return result
@@ -135,13 +138,36 @@ def _located(run: RunAgain) -> list[Judgement]:
     target = run("migrated in detail", migrated=True, precision="float32", details=DETAILS)
     if reference.failure is not None or target.failure is not None:
         return []
-    found = located(*comparable(reference, target))
+    parted = located(*comparable(reference, target))
+    found = parted.verdicts
+    if parted.is_forward and parted.module is not None:
+        more = _confirmed(run, parted.module, parted.event)
+        found[0] = replace(found[0], detail="; ".join(filter(None, (found[0].detail, more))))
     if run.request.precision == "bfloat16" and not any(v.status is Status.FAILED for v in found):
         lower = run("original in bfloat16, in detail", details=DETAILS)
         ours = run("migrated in bfloat16, in detail", migrated=True, details=DETAILS)
         if lower.failure is None and ours.failure is None:
             found = [half_precision.judge(reference, lower, ours), *found[1:]]
     return [] if all(v.status is Status.NOT_JUDGED for v in found) else found
+
+
+def _confirmed(run: RunAgain, module: WrongModule, event: int) -> str:
+    """Run the step once more, with the original's input for the module; return what its operations show."""
+    folder = run.base / "suspect"
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = [
+        run(
+            f"{'migrated' if is_given else 'original'}, one module",
+            migrated=is_given,
+            precision="float32",
+            details=event + 1,
+            suspect=Suspect(*module.call, event, str(folder.resolve()), is_given),
+        )
+        for is_given in (False, True)
+    ]
+    if any(one.failure is not None for one in runs):
+        return ""
+    return confirmed(*comparable(*runs), event)
 
 
 def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:

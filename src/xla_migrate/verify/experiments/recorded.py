@@ -209,7 +209,7 @@ def _located(
         why = f"could not run in detail: {again.failure.message}"
         return [Judgement(Check.MODULES, Status.NOT_JUDGED, why)]
     exact = recording.runs[FLOAT32]
-    verdicts = located(*comparable(exact, again))
+    verdicts = located(*comparable(exact, again)).verdicts
     if len(references) == 1 or any(v.status is Status.FAILED for v in verdicts):
         return verdicts
     lower = run_target("migrated in bfloat16, in detail", BFLOAT16, DETAILS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..judge.failures import Failure, Fault
 from ..judge.observed import ObservedRun
-from ..observe.plan import Arithmetic, Dropout, Precision, RunPlan, Side
+from ..observe.plan import Arithmetic, Dropout, Precision, RunPlan, Side, Suspect
 from . import workspace
 from .command import command, environment
 from .process import Progress, execute
@@ -46,6 +46,7 @@ def run(
     batches: int = 0,
     details: int = 0,
     clock_rate: int = 1,
+    suspect: Suspect | None = None,
     store: str | Path | None = None,
     replay: str | Path | None = None,
 ) -> ObservedRun:
@@ -83,6 +84,7 @@ def run(
         batches: how many batches of each data loader to summarise (`observe.details`).
         details: steps of which to record modules and updates.
         clock_rate: how fast the script's clocks run (`compare(repeated=...)`).
+        suspect: a call of a module to look at closely, with `details`.
         store: a folder to write the initial weights and the first batches to.
         replay: such a folder, to train with what it holds.
 
@@ -126,6 +128,7 @@ def run(
         batches=batches,
         details=details,
         clock_rate=clock_rate,
+        suspect=suspect,
         store=_folder(store),
         replay=_folder(replay),
     )

@@ -56,6 +56,14 @@ class ModuleCalls:
 
 
 @dataclass(frozen=True)
+class Operations:
+    """The operations of one module's call: (name, line that called it), and summaries of their results."""
+
+    calls: list[tuple[str, str]]
+    results: list[list[float]]
+
+
+@dataclass(frozen=True)
 class ParameterUpdate:
     """One parameter in one step: elements before and after, its gradient, its state before.
 
@@ -87,6 +95,7 @@ class Details:
         batches: by (loader, batch), both from 0.
         inputs: what each step passed to the outermost modules, by event.
         modules: the calls of modules of the first steps, by event.
+        operations: of a module that was looked at closely, by event; the last one is its output.
         updates: what the first optimizer steps were given and made, by event.
     """
 
@@ -94,6 +103,7 @@ class Details:
     inputs: dict[int, list[Field]] = field(default_factory=dict)
     modules: dict[int, ModuleCalls] = field(default_factory=dict)
     updates: dict[int, Update] = field(default_factory=dict)
+    operations: dict[int, Operations] = field(default_factory=dict)
 
 
 def _fields(record: dict[str, Any]) -> list[Field]:
@@ -150,9 +160,17 @@ def _update(details: Details, record: dict[str, Any]) -> None:
     details.updates[record["event"]] = Update(record["kind_of_optimizer"], found)
 
 
+def _operations(details: Details, record: dict[str, Any]) -> None:
+    details.operations[record["event"]] = Operations(
+        [(name, where) for name, where in record["calls"]],
+        _rows(unpack(record["values"]), record["width"]),
+    )
+
+
 READERS: dict[str, Callable[[Details, Any], None]] = {
     "batch": _batch,
     "inputs": _inputs,
     "modules": _modules,
     "update": _update,
+    "operations": _operations,
 }

@@ -17,6 +17,25 @@ VARIABLE = "XLA_MIGRATE_VERIFY"
 
 
 @dataclass(frozen=True)
+class Suspect:
+    """A call of a module to look at closely (`observe.details.suspect`).
+
+    Attributes:
+        name: of the module, as records name it.
+        number: of the call among those of the module in the step, from 1.
+        event: the step.
+        folder: of the call's inputs.
+        is_given: the inputs are read from there, not written.
+    """
+
+    name: str
+    number: int
+    event: int
+    folder: str
+    is_given: bool
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """Settings of one run, as its processes read them.
 
@@ -42,6 +61,7 @@ class RunPlan:
         batches: how many batches of each data loader to summarise; 0: no inputs of models either.
         details: steps of which to record modules and updates (`observe.details`).
         clock_rate: how fast the script's clocks run (`observe.process.other_clock`).
+        suspect: a call of a module to look at closely, in a run with details.
         store: a folder to write the initial weights and the first batches to (`observe.details.replay`).
         replay: such a folder, to train with what it holds.
     """
@@ -67,6 +87,7 @@ class RunPlan:
     batches: int = 0
     details: int = 0
     clock_rate: int = 1
+    suspect: Suspect | None = None
     store: str | None = None
     replay: str | None = None
 
@@ -77,7 +98,10 @@ class RunPlan:
     @classmethod
     def load(cls, path: Path) -> RunPlan:
         """Read it."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        if plain["suspect"] is not None:
+            plain["suspect"] = Suspect(**plain["suspect"])
+        return cls(**plain)
 
 
 def current() -> RunPlan | None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from ..judge.details import ModuleCall, ModuleCalls
 
-_SURE = 3e-5  # relative: no rounding in float32 does that within one module, ...
-_JUMP = 30.0  # ... unless differences before it are nearly as large
+SURE = 3e-5  # relative: no rounding in float32 does that within one module, ...
+JUMP = 30.0  # ... unless differences before it are nearly as large
 _FAINT = 3e-6  # if nothing is sure
 _FAINT_JUMP = 10.0
 _OUTSIDE = -1  # no module: code that no module's call surrounds
@@ -28,6 +28,7 @@ class WrongModule:
         what: "output", "gradient", ...
         agree: the largest relative difference before it.
         differ: the relative difference.
+        call: the module as records name it, and the number of the call; ("", 0) outside of all modules.
     """
 
     name: str
@@ -36,6 +37,12 @@ class WrongModule:
     what: str
     agree: float
     differ: float
+    call: tuple[str, int] = ("", 0)
+
+    @property
+    def is_forward(self) -> bool:
+        """True if an output differs, not a gradient."""
+        return "gradient" not in self.what
 
     def __str__(self) -> str:
         if not self.name:
@@ -61,8 +68,8 @@ def first_wrong_module(
         theirs: the gradients of the original's parameters, if they are known.
         ours: the same of the migrated script.
     """
-    pair = Pair(reference, target)
-    for least, jump in ((_SURE, _JUMP), (_FAINT, _FAINT_JUMP)):
+    pair = CallPair(reference, target)
+    for least, jump in ((SURE, JUMP), (_FAINT, _FAINT_JUMP)):
         found = pair.forward(least, jump) or pair.backward(least, jump, theirs or {}, ours or {})
         if found is not None:
             return found
@@ -84,12 +91,13 @@ def difference(a: Sequence[float], b: Sequence[float], scale: float = 1.0) -> fl
     return max(norm, largest, values)
 
 
-class Pair:
+class CallPair:
     """The calls of two runs, side by side."""
 
     def __init__(self, reference: ModuleCalls, target: ModuleCalls) -> None:
         self.reference, self.target = reference, target
-        keys, ours = _keys(reference.calls), {k: i for i, k in enumerate(_keys(target.calls))}
+        self.keys = keys = _keys(reference.calls)
+        ours = {k: i for i, k in enumerate(_keys(target.calls))}
         self.calls = {i: ours[key] for i, key in enumerate(keys) if key in ours}
         uses = {(call, side, place): t for call, side, place, t in target.uses}
         self.tensors: dict[int, int] = {}  # of the reference -> of the target
@@ -106,7 +114,7 @@ class Pair:
         several = len({c.name.partition(":")[0] for c in self.reference.calls}) > 1
         root, _, path = found.name.partition(":")
         name = found.name.replace(":", ".") if several else path or root
-        return WrongModule(name, found.kind, found.built, what, agree, differ)
+        return WrongModule(name, found.kind, found.built, what, agree, differ, self.keys[call])
 
     def forward(self, least: float, jump: float) -> WrongModule | None:
         """Return the first module whose output differs, or in which an input of another one is made that differs."""
@@ -188,7 +196,7 @@ class Pair:
             if mine is None or not row[0] or not mine[0]:
                 break
             factor = mine[0] / row[0]
-            return factor if difference(row, mine, factor) < _SURE else 1.0
+            return factor if difference(row, mine, factor) < SURE else 1.0
         return 1.0
 
     def consumers(self, tensor: int) -> list[int]:

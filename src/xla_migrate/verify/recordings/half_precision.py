@@ -15,7 +15,7 @@ from ..judge.details import ModuleCalls
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE
-from .first_wrong_module import Pair, WrongModule
+from .first_wrong_module import CallPair, WrongModule
 
 _LEAST = 1e-4  # relative error of the original that counts: far below a unit of bfloat16
 _FEWEST = 16  # different values of a tensor: R over fewer is chance
@@ -67,7 +67,7 @@ def _ratios(
     """Yield R of each output, as they came, then of each gradient."""
     if exact is None or lower is None or target is None:
         return
-    theirs, ours = Pair(exact, lower), Pair(exact, target)
+    theirs, ours = CallPair(exact, lower), CallPair(exact, target)
     judged = set[int]()
     for call, side, _, tensor in exact.uses:
         if side and tensor not in judged and tensor in theirs.tensors and tensor in ours.tensors:

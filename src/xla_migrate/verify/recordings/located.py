@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.trace import Trace
-from .first_wrong_module import first_wrong_module
+from .first_wrong_module import WrongModule, first_wrong_module
+from .first_wrong_operation import first_wrong_operation
 from .optimizer_step import gradients, judge
 
 
-def located(reference: ObservedRun, target: ObservedRun) -> list[Judgement]:
+class Located(NamedTuple):
+    """The verdicts on modules and optimizer steps; the module at fault, and the step."""
+
+    verdicts: list[Judgement]
+    module: WrongModule | None = None
+    event: int = 0
+
+    @property
+    def is_forward(self) -> bool:
+        """True if a module computes another output, which its operations explain."""
+        return self.module is not None and bool(self.module.name) and self.module.is_forward
+
+
+def located(reference: ObservedRun, target: ObservedRun) -> Located:
     """Return the verdicts on modules and optimizer steps, of the first process in which they part.
 
     Args:
@@ -17,15 +33,24 @@ def located(reference: ObservedRun, target: ObservedRun) -> list[Judgement]:
         target: the migrated script's, with the same.
     """
     processes = len(reference.traces)
-    found: list[Judgement] = []
+    found = Located([])
     for a, b in zip(reference.traces, target.traces, strict=False):
         found = _of_process(a, b, processes)
-        if any(one.status is Status.FAILED for one in found):
+        if any(one.status is Status.FAILED for one in found.verdicts):
             return found
     return found
 
 
-def _of_process(a: Trace, b: Trace, processes: int) -> list[Judgement]:
+def confirmed(reference: ObservedRun, target: ObservedRun, event: int) -> str:
+    """Return what a closer look at a module has shown, or ""."""
+    for a, b in zip(reference.traces, target.traces, strict=False):
+        theirs, ours = (one.details.operations.get(event) for one in (a, b))
+        if theirs is not None and ours is not None:
+            return first_wrong_operation(theirs, ours)
+    return ""
+
+
+def _of_process(a: Trace, b: Trace, processes: int) -> Located:
     calls = tensors = 0
     events = range(min(len(a.steps), len(b.steps)))
     for event in events:
@@ -45,10 +70,11 @@ def _of_process(a: Trace, b: Trace, processes: int) -> list[Judgement]:
             if wrong is not None:
                 detail = f"step {event + 1}: {wrong}"
                 why = "not judged: a module differs before it"
-                return [
+                verdicts = [
                     Judgement(Check.MODULES, Status.FAILED, detail, wrong.where),
                     Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, why),
                 ]
+                return Located(verdicts, wrong, event)
             calls += len(x.calls)
         if theirs is not None and ours is not None:
             options = a.steps[event].options or [], b.steps[event].options or []
@@ -56,16 +82,17 @@ def _of_process(a: Trace, b: Trace, processes: int) -> list[Judgement]:
             tensors += count
             if detail:
                 where = b.steps[event].where
-                return [
-                    _agreeing(Check.MODULES, calls, "calls of modules"),
-                    Judgement(
-                        Check.OPTIMIZER_STEP, Status.FAILED, f"step {event + 1}: {detail}", where
-                    ),
-                ]
-    return [
-        _agreeing(Check.MODULES, calls, "calls of modules"),
-        _agreeing(Check.OPTIMIZER_STEP, tensors, "updates of tensors, computed again,"),
-    ]
+                detail = f"step {event + 1}: {detail}"
+                modules = _agreeing(Check.MODULES, calls, "calls of modules")
+                return Located(
+                    [modules, Judgement(Check.OPTIMIZER_STEP, Status.FAILED, detail, where)]
+                )
+    return Located(
+        [
+            _agreeing(Check.MODULES, calls, "calls of modules"),
+            _agreeing(Check.OPTIMIZER_STEP, tensors, "updates of tensors, computed again,"),
+        ]
+    )
 
 
 def _agreeing(name: Check, count: int, what: str) -> Judgement:

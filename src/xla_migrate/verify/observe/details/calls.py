@@ -16,8 +16,8 @@ Left = Callable[[Any, Any], None]
 running: list[Any] = []  # the modules that are running, outermost first
 
 
-def install(patches: Patches, entered: Sequence[Entered], left: Left) -> None:
-    """Call each of `entered` with (module, args, kwargs) before and `left(module, output)` after each call in training.
+def install(patches: Patches, entered: Sequence[Entered], left: Sequence[Left]) -> None:
+    """Call each of `entered` with (module, args, kwargs) before and each of `left` with (module, output) after each call in training.
 
     Calls without gradients (evaluation, recomputation) and calls that are traced are left out.
     """
@@ -34,7 +34,8 @@ def install(patches: Patches, entered: Sequence[Entered], left: Left) -> None:
             output = original(self, *args, **kwargs)
         finally:
             running.pop()
-        left(self, output)
+        for ended in left:
+            ended(self, output)
         return output
 
     patches.put(torch.nn.Module, "__call__", call)

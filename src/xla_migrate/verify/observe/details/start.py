@@ -9,7 +9,7 @@ import torch
 
 from ..plan import RunPlan
 from ..process.patching import Patches
-from . import batches, calls, inputs, modules, replay, updates
+from . import batches, calls, inputs, modules, replay, suspect, updates
 
 
 def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None:
@@ -33,11 +33,16 @@ def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None
         feed = replay.Feed(Path(plan.replay))
         batches.drawn.append(feed.drawn)
         entered.append(feed.entered)
-    left: calls.Left = lambda module, output: None  # noqa: E731
+    left: list[calls.Left] = []
     if plan.details:
         inside = _install_details(patches, plan.details, tap)
         entered.append(inside.entered)
-        left = inside.left
+        left.append(inside.left)
+        if plan.suspect is not None:
+            watched = suspect.Watch(inside, plan.suspect)
+            entered.append(watched.entered)
+            left.append(watched.left)
+            tap.at_events.append(watched.step_over)
     calls.install(patches, entered, left)
     tap.at_events.append(inputs.step_over)
 
