@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach
@@ -184,6 +185,7 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
             functions: list[FunctionNode | None] = []
             if isinstance(node, ast.Call):
                 functions = [_called(script, node), *_handed_on(script, node)]
+                functions += script.cached(_Hooks).run_by(node, functions[0])
             elif isinstance(node, ast.Attribute) and node.attr in properties:
                 functions = [_computed(script, node, properties[node.attr])]
             for function in functions:
@@ -270,6 +272,63 @@ def _handed_on(script: Script, call: ast.Call) -> Iterator[FunctionNode | None]:
         match given:
             case ast.Attribute(value=ast.Name(id="self")):
                 yield script.local_method(given, scope)
+
+
+class _Hooks:
+    """Methods that are called on objects of unknown classes: `for callback in self.callbacks: callback.on_batch_end()`."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.methods: dict[str, list[FunctionNode]] = {}
+        for function, _ in script.index.of(ast.FunctionDef):
+            if isinstance(script.parent(function), ast.ClassDef):
+                self.methods.setdefault(function.name, []).append(function)
+
+    def run_by(self, call: ast.Call, known: FunctionNode | None) -> list[FunctionNode]:
+        """Return the methods of this file that `call` may run: by their name, or by `getattr(callback, hook)`.
+
+        If the method of one class is `known`, those of classes that derive from it.
+        """
+        match call.func:
+            case ast.Attribute(value=ast.Name() as owner, attr=name) if self._is_an_element(owner):
+                methods = self.methods.get(name, [])
+                base = self.script.parent(known) if known is not None else None
+                if not isinstance(base, ast.ClassDef):
+                    return methods
+                return [m for m in methods if self._derives(self.script.parent(m), base)]
+            case ast.Attribute(value=ast.Name(id="self")) if self.by_text:
+                texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
+                return [m for text in texts for m in self.methods.get(str(text), [])]
+        return []
+
+    @cached_property
+    def by_text(self) -> bool:
+        """True if objects of a list are asked for methods by a text: `getattr(callback, hook)(...)`."""
+        return any(
+            isinstance(self.script.parent(call), ast.Call)
+            and isinstance(call.args[0], ast.Name)
+            and self._is_an_element(call.args[0])
+            and not isinstance(call.args[1], ast.Constant)
+            for call, _ in self.script.index.calls_of("getattr")
+            if len(call.args) > 1
+        )
+
+    def _derives(self, definition: ast.AST | None, base: ast.ClassDef) -> bool:
+        """Return True if the class `definition` derives from `base`, both of this file."""
+
+        def bases(each: ast.AST | None) -> list[ast.AST | None]:
+            given = each.bases if isinstance(each, ast.ClassDef) else []
+            return [self.script.value(node).definition for node in given]
+
+        return base in reach([definition], bases)
+
+    def _is_an_element(self, owner: ast.Name) -> bool:
+        """True if `owner` iterates over something, and its class is not known."""
+        scope = self.script.index.scope(owner)
+        found = scope.find(owner.id)
+        if found is None or self.script.value(owner, scope).kinds - {INSTANCE}:
+            return False
+        return all(binding.how == "for" for binding in found[1])
 
 
 def _is_occasional(

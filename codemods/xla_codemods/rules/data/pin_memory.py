@@ -80,6 +80,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import LOADER, TENSOR
 from ...analysis.syntax import is_pure
@@ -203,7 +204,8 @@ def _is_harmless(script: Script, call: ast.Call, scope: Scope) -> bool:
 
 
 def _has_device_loader(script: Script) -> bool:
-    return any(loop.fed for loop in script.training.loops)
+    """Return True if device loaders feed loops; a loader that accelerate prepares does not pin by itself."""
+    return not uses_accelerate(script) and any(loop.fed for loop in script.training.loops)
 
 
 def _takes_pinning(script: Script, call: ast.Call, scope: Scope) -> bool:

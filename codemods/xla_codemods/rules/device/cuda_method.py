@@ -103,6 +103,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
+from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import MODULE, TENSOR
 from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA101", "cuda-method", of_what_runs=True)
 
 _FUNCTIONS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
+_DEVICES = frozenset({"torch.device", f"{RUNTIME}.xla_device"})
 _FUNCTION = (
     "`cuda` moves to a CUDA device, which an XLA host does not have: use `.to(xla.xla_device())`"
 )
@@ -139,10 +141,12 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         message = "`cuda` of a storage fails on an XLA host: give `torch.load` a device as `map_location` instead"
         yield RULE.finding(script, call, message)
         return
-    text, holes = script.devices.given(device_argument(call))
+    given = device_argument(call)
+    text, holes = script.devices.given(given)
     text = text.replace("{0}", "{1}")
     more, values = _how_it_copies(script, call, 1 + len(holes))
-    device = script.devices.placed(call, text)
+    is_device = given is not None and _is_converted(script, given, scope)
+    device = text if is_device and holes else script.devices.placed(call, text)
     edit = Replace(call, f"{{0}}.to({device}{more})", (owner, *holes, *values))
     yield RULE.finding(
         script, call, "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())`", edit
@@ -246,6 +250,18 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     text = text.replace("{0}", "{1}")
     edit = Replace(call, f"{{0}}.to({script.xla}.xla_device({text}))", (call.args[0], *holes))
     yield RULE.finding(script, call, _FUNCTION, edit)
+
+
+def _is_converted(script: Script, node: ast.expr, scope: Scope) -> bool:
+    """Return True if `node` is a name for devices that the script makes, and that are converted there."""
+    found = scope.find(node.id) if isinstance(node, ast.Name) else None
+    return found is not None and all(
+        binding.how == "assign"
+        and not binding.path
+        and isinstance(binding.value, ast.Call)
+        and script.dotted(binding.value.func, found[0]) in _DEVICES
+        for binding in found[1]
+    )
 
 
 def _how_it_copies(script: Script, call: ast.Call, index: int) -> tuple[str, tuple[ast.expr, ...]]:

@@ -40,3 +40,40 @@ def test_what_other_packages_make_is_told_not_to_pin(
 ) -> None:
     source = f"import torch\n{imported}\nmade = {call}\n"
     assert migrated(source) == source.replace(call, after or call)
+
+
+LOADERS = """\
+import torch
+from torch.utils.data import DataLoader
+loader = DataLoader(data, pin_memory=True)
+"""
+LOOP = """
+for x in loader:
+    loss = model(x.cuda(non_blocking=True)).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "pins"),
+    [
+        ("", True),
+        ("def move(x):\n    return x.cuda(non_blocking=True)\nfor x in loader:\n    f(x)\n", True),
+        (LOOP, False),
+        (LOOP + "other = DataLoader(data, pin_memory=True)\nfor x in other:\n    f(x)\n", True),
+    ],
+)
+def test_loaders_pin_unless_a_device_loader_does(rest: str, pins: bool) -> None:
+    after = migrated(LOADERS + rest)
+    assert ("pin_memory=True" in after) is pins
+    assert ("non_blocking=True" in after) is ("non_blocking" in rest and LOOP not in rest)
+
+
+def test_loaders_of_accelerate_pin() -> None:
+    source = (
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        f"{LOADERS}model, optimizer, loader = accelerator.prepare(model, optimizer, loader)\n"
+        "for x in loader:\n    accelerator.backward(model(x))\n    optimizer.step()\n"
+    )
+    assert "pin_memory=True" in migrated(source)

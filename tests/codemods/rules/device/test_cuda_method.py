@@ -113,3 +113,11 @@ def test_arguments_that_are_handed_on_are_for_a_person(call: str) -> None:
     source = f"import torch\n\nclass Wrapper(torch.nn.Module):\n    def cuda(self, x, *args, **kwargs):\n        {call}\n"
     assert migrated(source) == source
     assert [code for _, code in findings(source)] == ["XLA101"]
+
+
+@pytest.mark.parametrize(
+    "made", ['torch.device(f"cuda:{rank}")', 'torch.device("cuda")', "torch.device(args.device)"]
+)
+def test_a_device_that_is_converted_where_it_is_made_is_not_wrapped(made: str) -> None:
+    source = f"import torch\ndevice = {made}\nloss = torch.nn.MSELoss().cuda(device)\n"
+    assert "loss = torch.nn.MSELoss().to(device)" in migrated(source)

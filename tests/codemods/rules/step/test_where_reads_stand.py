@@ -6,7 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import findings
+from ...helpers import findings, migrated
 
 PROPERTIES = """import torch
 from functools import cached_property
@@ -234,3 +234,43 @@ def test_fabric_looks_at_the_norm(given: str, expected: bool) -> None:
     found = [f for f in check(FABRIC.format(given).encode()) if f.code == "XLA503"]
     assert bool(found) is expected
     assert all("error_if_nonfinite=False" in f.message for f in found)
+
+
+CALLBACKS = """\
+import torch
+class Callback:
+    def on_batch_end(self, loss):
+        pass
+class History(Callback):
+    def __init__(self):
+        self.losses = []
+    def on_batch_end(self, loss):
+        self.losses.append(loss.item())
+class Guard(Callback):
+    def on_batch_end(self, loss):
+        if torch.isnan(loss):
+            raise RuntimeError
+    def on_train_end(self, loss):
+        print(loss.item())
+class Trainer:
+    def __init__(self, model, optimizer, callbacks):
+        self.model, self.optimizer, self.callbacks = model.cuda(), optimizer, callbacks
+    def fit(self, loader):
+        for x in loader:
+            loss = self.model(x.cuda()).mean()
+            loss.backward()
+            self.optimizer.step()
+            for callback in self.callbacks:
+                callback.on_batch_end(loss)
+history = History()
+Trainer(model, optimizer, [history, Guard()]).fit(loader)
+print(sum(history.losses))
+"""
+
+
+def test_reads_in_callbacks() -> None:
+    found = [line for line, code in findings(CALLBACKS) if code == "XLA503"]
+    assert found == [9, 12]
+    after = migrated(CALLBACKS)
+    assert "self.losses.append(xla.item(loss))" in after
+    assert "print(sum(xla.arrived(history.losses)))" in after
