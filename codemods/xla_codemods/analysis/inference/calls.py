@@ -130,13 +130,23 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     if dotted == "torch.autograd.grad":
         return Value(element=Value(frozenset({TENSOR, *_place(values, node, scope)})))
     if value.has(DEVICE_LOADER) and keyword(node, "host") is not None:
-        return value._replace(element=UNKNOWN)  # parts of its batches stay on the host
+        return value._replace(element=_batch_with_parts_on_host(keyword(node, "host")))
     if value != UNKNOWN:
         return value
     if library_types.is_tensor_function(dotted):
         value = Value(frozenset({TENSOR, *_place(values, node, scope)}))
         return Value(value.kinds, element=value) if last in _TUPLE_RETURNING else value
     return values.elsewhere(dotted) if values.elsewhere is not None else UNKNOWN
+
+
+def _batch_with_parts_on_host(host: ast.expr | None) -> Value:
+    """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if their parts are told apart by numbers."""
+    parts = [getattr(e, "value", None) for e in host.elts] if isinstance(host, ast.Tuple) else []
+    if not parts or not all(isinstance(part, int) and part >= 0 for part in parts):
+        return UNKNOWN
+    moved = of(TENSOR, BATCH, ACCEL)
+    items = [of(TENSOR, BATCH, HOST) if k in parts else moved for k in range(max(parts) + 1)]
+    return moved._replace(items=tuple(items))
 
 
 def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:

@@ -8,6 +8,8 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ...helpers import findings
+
 STEP = """\
 import torch
 from torch.utils.data import DataLoader
@@ -91,3 +93,41 @@ def test_indices_that_a_range_is_cut_from_are_no_mask() -> None:
         "index = torch.arange(out.shape[0]).to(device)\nindex = index[n:]\nchosen = out[index]"
     )
     assert not [m for m in _messages("", computed) if "indices once" in m]
+
+
+PACKED = """\
+import torch
+from xla_migrate import runtime as xla
+def train(model, loader, optimizer):
+    for x, lengths, y in xla.MpDeviceLoader(loader, host=(1,)):
+        out = model(x, lengths)
+        loss = out.mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        keep = y != 0
+        wrong = out[keep]
+        short = lengths[lengths < 4]
+"""
+
+
+def test_parts_of_a_batch_beside_one_on_the_host_are_on_the_device() -> None:
+    assert [line for line, code in findings(PACKED) if code == "XLA504"] == [10]
+
+
+ROLLED = """\
+import torch
+def loss_of(z):
+    similar = z @ z.t()
+    pairs = torch.eye(8, dtype=torch.bool, device=z.device).roll(4, dims=0)
+    return similar[pairs].mean()
+for x in loader:
+    loss = loss_of(model(x.cuda()))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_mask_that_is_rolled_is_as_constant_as_before() -> None:
+    (found,) = [f for f in check(ROLLED.encode()) if f.code == "XLA504"]
+    assert found.line == 5
+    assert "the same elements in every step" in found.message

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 Deciding: TypeAlias = "Sequence[ast.expr | None] | None"
 
 _MADE = frozenset({"arange", "eye", "full", "ones", "tril_indices", "triu_indices", "zeros"})
-_COMPUTED = frozenset({"logical_and", "logical_not", "logical_or", "tril", "triu"})
+_COMPUTED = frozenset({"flip", "logical_and", "logical_not", "logical_or", "roll", "tril", "triu"})
 _LOGICAL = frozenset({"bool", "logical_and", "logical_not", "logical_or"})
 _METHODS = frozenset(
-    "bool clone cuda contiguous fill_diagonal_ flatten logical_not repeat reshape t to tril triu unsqueeze view".split()
+    (
+        "bool clone cuda contiguous expand fill_diagonal_ flatten flip logical_not permute repeat reshape roll squeeze t to "
+        "transpose tril triu unsqueeze view"
+    ).split()
 )
 
 
