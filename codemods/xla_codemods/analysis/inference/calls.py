@@ -141,8 +141,10 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
 
 def _batch_with_parts_on_host(host: ast.expr | None) -> Value:
     """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if their parts are told apart by numbers."""
-    parts = [getattr(e, "value", None) for e in host.elts] if isinstance(host, ast.Tuple) else []
-    if not parts or not all(isinstance(part, int) and part >= 0 for part in parts):
+    given = host.elts if isinstance(host, ast.Tuple) else []
+    values = [e.value for e in given if isinstance(e, ast.Constant)]
+    parts = [value for value in values if isinstance(value, int) and value >= 0]
+    if not parts or len(parts) < len(given):
         return UNKNOWN
     moved = of(TENSOR, BATCH, ACCEL)
     items = [of(TENSOR, BATCH, HOST) if k in parts else moved for k in range(max(parts) + 1)]

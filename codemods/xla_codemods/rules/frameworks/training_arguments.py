@@ -79,6 +79,7 @@ transformers imports PyTorch's function for activation checkpointing, which fail
 
  def arguments(out):
 +    from transformers import modeling_utils
++    # PyTorch's activation checkpointing fails on XLA.
 +    modeling_utils.checkpoint = xla.checkpoint
      return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
 ```
@@ -348,6 +349,7 @@ def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
         return
     patch = (
         "from transformers import modeling_utils\n"
+        "# PyTorch's activation checkpointing fails on XLA.\n"
         f"modeling_utils.checkpoint = {script.xla}.checkpoint"
     )
     message = (

@@ -39,6 +39,7 @@ Models of transformers use the function that their module imports:
 
  model = AutoModel.from_pretrained("bert-base-uncased")
 +from transformers import modeling_utils
++# PyTorch's activation checkpointing fails on XLA.
 +modeling_utils.checkpoint = xla.checkpoint
  model.gradient_checkpointing_enable()
 ```
@@ -153,6 +154,7 @@ def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
         return
     text = (
         "from transformers import modeling_utils\n"
+        "# PyTorch's activation checkpointing fails on XLA.\n"
         f"modeling_utils.checkpoint = {script.xla}.checkpoint"
     )
     yield RULE.finding(script, call, _MESSAGE, InsertBefore(statement, text))

@@ -459,7 +459,9 @@ def test_nothing_is_left(name: str) -> None:
     files = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.py")}
     result = after(files)
     for path, text in result.items():
-        assert "cuda" not in text or path == "vision/compat.py"
+        # Only CUDA pins memory, and the modules with loaders do not see the device loader.
+        pins = "pin = torch.cuda.is_available()"
+        assert "cuda" not in text.replace(pins, "") or path == "vision/compat.py"
         assert left(result, path) == []
 
 
