@@ -129,30 +129,6 @@ of later steps is dropped, no weights are saved, and no caller catches the error
 +        xla.optimizer_step(optimizer)
 ```
 
-Gradients that are clipped by hand are multiplied by one instead of being skipped. The same
-applies to `if norm > limit: coefficient = limit / norm`:
-
-```diff
- import torch
- from torch.utils.data import DataLoader
-+from xla_migrate import runtime as xla
-
- def train(model, dataset, optimizer, device):
--    for x, y in DataLoader(dataset):
-+    for x, y in xla.MpDeviceLoader(DataLoader(dataset)):
-         torch.nn.functional.cross_entropy(model(x.to(device)), y.to(device)).backward()
-         norm = torch.stack([p.grad.norm() for p in model.parameters()]).norm()
-         coefficient = 1.0 / (norm + 1e-6)
--        if coefficient < 1:
--            for p in model.parameters():
--                p.grad.mul_(coefficient)
-+        coefficient = torch.where(coefficient < 1, coefficient, torch.ones_like(coefficient))
-+        for p in model.parameters():
-+            p.grad.mul_(coefficient)
--        optimizer.step()
-+        xla.optimizer_step(optimizer)
-```
-
 A check every n-th step is not reported:
 
 ```python

@@ -21,7 +21,6 @@ from .calls import (
     refuse_shown_as_written,
     tensor_of,
 )
-from .decisions.clipping import decided_on_the_device
 from .deferral import Deferral
 from .following import Followed
 from .functions import Extreme, is_property
@@ -63,9 +62,6 @@ def plan(
             outcome[read] = Outcome(obstacle=str(blocked))
     for read in reads:
         if read in numbers:
-            continue
-        if decided := decided_on_the_device(script, read):
-            outcome[read] = Outcome(decided)
             continue
         try:
             deferral = Deferral(script, always)
