@@ -59,6 +59,7 @@ ORDER = {
         "benchmarks.md": "Benchmarks",
         "sample.md": "A sample of findings",
         "architecture.md": "Architecture",
+        "value-flow.md": "Value flow",
         "rooms.md": "Where things are",
         "facts.md": "Facts about torch_xla",
         "contributing.md": "Contributing",

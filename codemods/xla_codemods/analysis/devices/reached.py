@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import argument_for
 from .literal_context import ELSEWHERE, KEPT, SINK, place
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodcaller"})
 _BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
-_DEEPEST = 12  # steps from a call to a string
 
 
 def reaching(script: Script) -> list[ast.expr]:
@@ -32,12 +32,11 @@ def reaching(script: Script) -> list[ast.expr]:
     }
     if not left:
         return []
-    trace = _Trace(script)
-    found = {node for sink, scope in _sinks(script) for node in trace.parts(sink, scope)}
-    return sorted(found & left, key=lambda node: (node.lineno, node.col_offset))
+    found = reach(_sinks(script), _Made(script).parts)
+    return sorted(found.keys() & left, key=lambda node: (node.lineno, node.col_offset))
 
 
-def _sinks(script: Script) -> Iterator[tuple[ast.expr, Scope]]:
+def _sinks(script: Script) -> Iterator[ast.expr]:
     """What calls take for a device."""
     for call, scope in script.index.of(ast.Call):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -52,26 +51,22 @@ def _sinks(script: Script) -> Iterator[tuple[ast.expr, Scope]]:
             else:
                 is_one = not isinstance(argument, ast.Constant) and place(script, argument) == SINK
             if is_one:
-                yield argument, scope
+                yield argument
 
 
-class _Trace:
-    """The expressions that a value may be made of; each name is followed once."""
+class _Made:
+    """The expressions that a value may be made of, one step at a time."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.seen: set[tuple[Scope, str]] = set()
 
-    def parts(self, node: ast.expr, scope: Scope, depth: int = 0) -> Iterator[ast.expr]:
-        """`node`, and what it is made of."""
-        if depth > _DEEPEST:
-            return
-        yield node
+    def parts(self, node: ast.expr) -> Iterator[ast.expr]:
+        """Yield the parts of `node`, and what names are bound to."""
+        scope = self.script.index.scope(node)
         if isinstance(node, ast.Name):
-            yield from self._bound(node.id, scope, depth)
-            return
-        for part in self._values(node, scope):
-            yield from self.parts(part, scope, depth + 1)
+            yield from self._bound(node.id, scope)
+        else:
+            yield from self._values(node, scope)
 
     def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
         match node:
@@ -120,27 +115,22 @@ class _Trace:
         yield from args
         yield from (keyword.value for keyword in call.keywords)
 
-    def _bound(self, name: str, scope: Scope, depth: int) -> Iterator[ast.expr]:
-        found = scope.find(name)
-        if found is None or (found[0], name) in self.seen:
-            return
-        home, bindings = found
-        self.seen.add((home, name))
+    def _bound(self, name: str, scope: Scope) -> Iterator[ast.expr]:
+        home, bindings = scope.find(name) or (scope, [])
         for binding in bindings:
             if binding.how == "parameter":
-                yield from self._passed(binding, home, depth)
+                yield from self._passed(binding, home)
             elif binding.value is not None and binding.how != "import":
-                yield from self.parts(binding.value, home, depth + 1)
+                yield binding.value
 
-    def _passed(self, binding: Binding, home: Scope, depth: int) -> Iterator[ast.expr]:
-        """What the file's calls of a function give for one of its parameters."""
+    def _passed(self, binding: Binding, home: Scope) -> Iterator[ast.expr]:
+        """Yield what the file's calls of a function pass to one of its parameters."""
         function = home.node
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return
         assert isinstance(binding.node, ast.arg)
-        for call, scope in self.script.index.calls_of(function.name):
-            for given in self._arguments(binding.node.arg, function, call):
-                yield from self.parts(given, scope, depth + 1)
+        for call, _ in self.script.index.calls_of(function.name):
+            yield from self._arguments(binding.node.arg, function, call)
 
     def _arguments(self, name: str, function: FunctionNode, call: ast.Call) -> Iterator[ast.expr]:
         is_method = isinstance(self.script.parent(function), ast.ClassDef)

@@ -1,0 +1,187 @@
+"""The edges of the value-flow graph of one file: where a value comes from, and where it goes, one step at a time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..analysis.bindings import Binding
+from ..analysis.inference.unpacking import part
+from ..analysis.scopes import FunctionNode, Scope
+from ..analysis.syntax import argument_for, is_static, walk_body
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Nodes(Protocol):
+    """The nodes of a file by name."""
+
+    def scope(self, node: ast.AST) -> Scope: ...
+    def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
+    def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
+    def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
+
+
+class File(Protocol):
+    """One parsed file. Scripts have these attributes."""
+
+    @property
+    def index(self) -> Nodes: ...
+    def parent(self, node: ast.AST) -> ast.AST | None: ...
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def reaching(self, name: ast.Name) -> list[Binding]: ...
+
+
+def sources(file: File, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions of the file whose value `node` may have; none if they are not known."""
+    match node:
+        case ast.IfExp(body=body, orelse=other):
+            return [body, other]
+        case ast.BoolOp(values=values):
+            return values
+        case ast.NamedExpr(value=value) | ast.Await(value=value):
+            return [value]
+        case ast.Name(ctx=ast.Load()):
+            return [s for b in file.reaching(node) for s in _bound(file, node, b)]
+        case ast.Attribute(attr=name, ctx=ast.Load()):
+            owner = _class_of(file, node)
+            return [s for a in _attributes(file, owner, name) for s in _stored(file, a)]
+        case ast.Call():
+            return _returned(called(file, node))
+    return []
+
+
+def uses(file: File, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions of the file that may have the value of `node`: the inverse of `sources`."""
+    found = dict.fromkeys(_near(file, node))
+    return [use for use in found if any(source is node for source in sources(file, use))]
+
+
+def called(file: File, call: ast.Call) -> FunctionNode | None:
+    """Return the function of the file that `call` runs: `f()`, `self.f()`, or `__init__` of `C()`."""
+    definition: ast.AST | None = None
+    match call.func:
+        case ast.Name(id=name):
+            found = file.index.scope(call).find(name)
+            if found is not None and len(found[1]) == 1:
+                definition = found[1][0].node
+        case ast.Attribute(attr=name):
+            definition = _method(_class_of(file, call.func), name)
+    if isinstance(definition, ast.ClassDef):
+        definition = _method(definition, "__init__")
+    return definition if isinstance(definition, _FUNCTIONS) else None
+
+
+def callers(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file that run `function`."""
+    owner = file.parent(function)
+    is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
+    name = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
+    return [call for call, _ in file.index.calls_of(name) if called(file, call) is function]
+
+
+def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
+    """Return what `call` passes to the parameter `name` of `function`."""
+    skips = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
+    return argument_for(name, function, call, skip_self=skips)
+
+
+def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
+    """Return what `binding` gives the name `node`."""
+    if binding.how == "assign":
+        value = part(binding)
+        return [] if value is None else [value]
+    home = file.index.scope(node).find(node.id)
+    function = home[0].node if home is not None else None
+    if binding.how != "parameter" or not isinstance(function, _FUNCTIONS):
+        return []
+    given = (argument(file, node.id, function, call) for call in callers(file, function))
+    return [value for value in (*given, _default(function, node.id)) if value is not None]
+
+
+def _default(function: FunctionNode, name: str) -> ast.expr | None:
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    behind = positional[len(positional) - len(args.defaults) :]
+    pairs = (*zip(behind, args.defaults), *zip(args.kwonlyargs, args.kw_defaults))
+    return next((default for arg, default in pairs if arg.arg == name), None)
+
+
+def _returned(function: FunctionNode | None) -> list[ast.expr]:
+    if function is None or isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
+        return []
+    statements = walk_body(function.body)
+    return [s.value for s in statements if isinstance(s, ast.Return) and s.value is not None]
+
+
+def _class_of(file: File, node: ast.Attribute) -> ast.ClassDef | None:
+    """Return the class around `self.name`."""
+    if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        return None
+    return next((a for a in file.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+
+def _method(owner: ast.ClassDef | None, name: str) -> FunctionNode | None:
+    body = owner.body if owner is not None else []
+    return next((s for s in body if isinstance(s, _FUNCTIONS) and s.name == name), None)
+
+
+def _attributes(file: File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
+    """Return each `self.name` of the class `owner`."""
+    if owner is None:
+        return []
+    return [node for node, _ in file.index.attributes(name) if _class_of(file, node) is owner]
+
+
+def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
+    """Return what an assignment gives `target`."""
+    match file.parent(target):
+        case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+            return [value] if isinstance(target.ctx, ast.Store) else []
+    return []
+
+
+def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the expressions that may have `node` among their sources."""
+    parent = file.parent(node)
+    if isinstance(parent, ast.expr):
+        yield parent
+    around = parent
+    while isinstance(around, (ast.Tuple, ast.List)):
+        around = file.parent(around)
+    match around:
+        case ast.Assign(targets=targets):
+            yield from _loads(file, targets)
+        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+            yield from _loads(file, [target])
+        case ast.Return():
+            function = file.index.scope(around).function
+            yield from callers(file, function) if function is not None else ()
+        case ast.arguments():
+            owner = file.parent(around)
+            yield from _parameters(file, owner) if isinstance(owner, _FUNCTIONS) else ()
+        case ast.Call() | ast.keyword():
+            call = file.parent(around) if isinstance(around, ast.keyword) else around
+            function = called(file, call) if isinstance(call, ast.Call) else None
+            yield from _parameters(file, function) if function is not None else ()
+
+
+def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
+    for target in targets:
+        match target:
+            case ast.Name(id=name):
+                home = file.index.scope(target).find(name)
+                names = file.index.names_of(home[0], name) if home is not None else []
+                yield from (load for load, _ in names)
+            case ast.Attribute(attr=name):
+                yield from _attributes(file, _class_of(file, target), name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                yield from _loads(file, parts)
+
+
+def _parameters(file: File, function: FunctionNode) -> Iterator[ast.expr]:
+    args = function.args
+    scope = file.index.scope(function.body[0])
+    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
+        yield from (load for load, _ in file.index.names_of(scope, arg.arg))

@@ -1,0 +1,120 @@
+"""Sources and uses are inverse to each other, and each flow that happens in a program is among the edges."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from xla_codemods.analysis.script import Script
+from xla_codemods.flow.closure import reach, trace
+from xla_codemods.flow.edges import sources, uses
+from xla_codemods.source import Source
+
+from ..helpers import script
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def expressions(file: Script) -> list[ast.expr]:
+    return [node for node in file.parents if isinstance(node, ast.expr)]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FIXTURES.rglob("train.py"))[::2], ids=lambda p: p.parent.name
+)
+def test_sources_and_uses_are_inverse(path: Path) -> None:
+    file = Script(Source(path.read_bytes()))
+    nodes = expressions(file)
+    back = {(source, node) for node in nodes for source in sources(file, node)}
+    forth = {(node, use) for node in nodes for use in uses(file, node)}
+    assert back == forth
+    assert back
+
+
+PROGRAMS = {
+    "names": "a = made()\nb = a\nused(b)",
+    "unpacking": "a, (b, c) = 1, (made(), 2)\nused(b)",
+    "choice": "a = made() if True else 2\nused(a or 3)",
+    "a name in an expression": "if a := made():\n    pass\nused(a)",
+    "a parameter": "def f(x, y):\n    used(y)\nf(1, made())",
+    "a keyword": "def f(x, *, y):\n    used(y)\nf(1, y=made())",
+    "a default": "def f(x=made()):\n    used(x)\nf()",
+    "a result": "def f():\n    return made()\nused(f())",
+    "a closure": "a = made()\ndef f():\n    used(a)\nf()",
+    "an attribute": """
+        class C:
+            def __init__(self, x):
+                self.x = x
+            def show(self):
+                used(self.x)
+        C(made()).show()""",
+    "a method": """
+        class C:
+            def run(self):
+                return self.same(made())
+            def same(self, x):
+                used(x)
+        C().run()""",
+    "a loop": "a = None\nfor i in range(2):\n    if a:\n        used(a)\n    a = made()",
+}
+# Flows that happen and have no edge yet.
+MISSING = {
+    "a global": "a = 1\ndef f():\n    global a\n    a = made()\nf()\nused(a)",
+    "star arguments": "def f(*args):\n    used(args[0])\nf(made())",
+    "setattr": "class C: pass\nc = C()\nsetattr(c, 'x', made())\nused(c.x)",
+    "a comprehension": "for x in [y for y in [made()]]:\n    used(x)",
+    "partial": "import functools\ndef f(x):\n    used(x)\nfunctools.partial(f, made())()",
+    "a dictionary": "a = {'x': made()}\nused(a['x'])",
+    "a generator": "def f():\n    yield made()\nfor x in f():\n    used(x)",
+    "a context manager": """
+        import contextlib
+        @contextlib.contextmanager
+        def f():
+            yield made()
+        with f() as x:
+            used(x)""",
+    "a property": """
+        class C:
+            @property
+            def x(self):
+                return made()
+        used(C().x)""",
+    "inheritance": """
+        class B:
+            def __init__(self, x):
+                self.x = x
+        class C(B):
+            def show(self):
+                used(self.x)
+        C(made()).show()""",
+    "__call__": "class C:\n    def __call__(self, x):\n        used(x)\nC()(made())",
+}
+
+
+def flows(program: str) -> tuple[bool, bool]:
+    """Return whether the value of `made()` arrives at `used(...)` in a run, and by the edges."""
+    source = textwrap.dedent(program)
+    tag, seen = object(), []
+    exec(source, {"made": lambda: tag, "used": seen.append})
+    file = script(source)
+    (start,) = [call for call, _ in file.index.calls_of("made")]
+    (end,) = [call.args[0] for call, _ in file.index.calls_of("used")]
+    forth = reach([start], lambda node: uses(file, node))
+    back = reach([end], lambda node: sources(file, node))
+    assert (end in forth) == (start in back)
+    assert end not in forth or list(trace(forth, end))[-1] is start
+    return tag in seen, end in forth
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_a_flow_that_happens_is_among_the_edges(program: str) -> None:
+    assert flows(program) == (True, True)
+
+
+@pytest.mark.parametrize("program", MISSING.values(), ids=MISSING)
+def test_a_flow_without_an_edge(program: str) -> None:
+    """Move a program to `PROGRAMS` when its edge is added."""
+    assert flows(program) == (True, False)
