@@ -185,6 +185,16 @@ def test_a_library_gives_what_it_gives_for_the_number(use: str, marked: torch.de
         assert repr(found) == repr(expected)
 
 
+def test_bits_of_integers_are_those_of_the_number(marked: torch.device) -> None:
+    n = xla.item(torch.tensor(6, device=marked) * 1)
+    assert type(n) is Number
+    assert [n & 3, 3 & n, n | 1, 9 | n, n ^ 5, 5 ^ n, n << 1, 1 << n, n >> 1, 99 >> n, ~n] == [
+        *(2, 2, 7, 15, 3, 3, 12, 64, 3, 1, -7)
+    ]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        xla.item(torch.ones((), device=marked)) & 1
+
+
 def test_errors_of_torch_stay_what_they_are(marked: torch.device) -> None:
     xla.item(torch.ones((), device=marked))  # the first use
     with pytest.raises(ValueError, match=r"too many dimensions|expected sequence"):

@@ -170,9 +170,12 @@ def compute(operation: Callable[..., Any], *operands: Any) -> Any:
 
 _NUMBERS = (Number, int, float, str)  # texts are joined by +
 _BINARY = "add sub mul truediv floordiv mod pow".split()
+_BITS = (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
 _UNARY = "neg pos abs".split()
 _ASKED = "lt le gt ge eq ne".split()
-_TOLD: tuple[Callable[..., Any], ...] = (bool, float, int, complex, str, repr, hash, format, round)
+_RESOLVING: tuple[Callable[..., Any], ...] = (
+    *(bool, float, int, complex, str, repr, hash, format, round, operator.index, operator.invert),
+)
 
 
 def _define() -> None:
@@ -182,13 +185,17 @@ def _define() -> None:
             lambda self, other: compute(operation, other, self),
         )
 
-    def told(function: Callable[..., Any]) -> Any:
+    def resolving(function: Callable[..., Any]) -> Any:
         return lambda self, *args: function(self.wait(), *args)
 
     for name in _BINARY:
         there, back = binary(getattr(operator, name))
         setattr(Number, f"__{name}__", there)
         setattr(Number, f"__r{name}__", back)
+    for function in _BITS:  # of integers; other types raise, as in Python
+        name = function.__name__.strip("_")
+        setattr(Number, f"__{name}__", lambda a, b, do=function: do(a.wait(), _known(b)))
+        setattr(Number, f"__r{name}__", lambda a, b, do=function: do(_known(b), a.wait()))
     for name in _UNARY:
         function = getattr(operator, name)
         setattr(Number, f"__{name}__", lambda self, function=function: compute(function, self))
@@ -199,11 +206,10 @@ def _define() -> None:
             f"__{name}__",
             lambda self, other, function=function: function(self.wait(), _known(other)),
         )
-    for function in _TOLD:
-        setattr(Number, f"__{function.__name__}__", told(function))
-    Number.__index__ = told(operator.index)  # type: ignore[attr-defined]
+    for function in _RESOLVING:
+        setattr(Number, f"__{function.__name__}__", resolving(function))
     for name in ("trunc", "floor", "ceil"):
-        setattr(Number, f"__{name}__", told(getattr(math, name)))
+        setattr(Number, f"__{name}__", resolving(getattr(math, name)))
 
 
 _define()
