@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ class Fake:
     def __init__(self, codes: Sequence[int], writes: Sequence[Path | None] = ()) -> None:
         self.codes, self.writes = list(codes), list(writes)
         self.ended_by: int | None = None
+        self.errors = ""
         self.commands: list[list[str]] = []
         self.envs: list[dict[str, str]] = []
         self.pauses: list[float] = []
@@ -293,3 +295,40 @@ def test_below_torchrun_s_elastic_restarts(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert _losses(losses) == _losses(whole)
     assert 30 < len(losses.read_text().splitlines()) < 45
+
+
+FAILS = """
+import sys
+print("terminal" if sys.stderr.isatty() else "no terminal", file=sys.stderr)
+raise RuntimeError("Runtime is already initialized. Do not use the XLA device before calling xmp.spawn.")
+"""
+
+
+def test_a_known_error_is_explained(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text(FAILS)
+    assert main(["run", "--retries", "0", "--", sys.executable, str(script)]) == 1
+    errors = capfd.readouterr().err
+    assert "no terminal" in errors  # what the command writes is still shown
+    assert "xla-migrate run: known error: " in errors
+    assert re.search(r"^  fix    ", errors, re.MULTILINE)
+
+
+def test_standard_error_stays_a_terminal(tmp_path: Path) -> None:
+    import pty
+
+    script = tmp_path / "fails.py"
+    script.write_text(FAILS)
+    words = [sys.executable, "-m", "xla_migrate", "run", "--retries", "0", "--"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*words, sys.executable, str(script)], stderr=theirs)
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            written += chunk
+    except OSError:  # the terminal's end
+        pass
+    assert process.wait() == 1
+    assert written.startswith(b"terminal\r\n")
+    assert b"known error" in written

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
+from .stderr_copy import StderrCopy
+
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _OTHERS = ("SIGUSR1", "SIGUSR2", "SIGCONT")
 _PATIENCE = 10.0  # seconds between asking a leftover to end and killing it
@@ -22,10 +24,12 @@ class Child:
 
     Attributes:
         ended_by: the signal that has asked us to end, or None.
+        errors: the end of what the last command wrote to standard error.
     """
 
     def __init__(self) -> None:
         self.ended_by: int | None = None
+        self.errors = ""
         self._process: subprocess.Popen[bytes] | None = None
         if sys.platform == "linux":  # orphans of the child become our children, to be found
             import ctypes
@@ -41,10 +45,17 @@ class Child:
         if self.ended_by is not None:
             return 128 + self.ended_by
         # Of a session of its own: a Ctrl-C would reach it twice otherwise.
+        copy = StderrCopy()
         with self._signals():
-            self._process = subprocess.Popen(words, env=env, start_new_session=True)
+            try:
+                self._process = subprocess.Popen(
+                    words, env=env, start_new_session=True, stderr=copy.write_end
+                )
+            finally:
+                copy.start()
             code = self._process.wait()
         _end_leftovers()
+        self.errors = copy.end()
         return code if code >= 0 else 128 - code
 
     def pause(self, seconds: float) -> None:

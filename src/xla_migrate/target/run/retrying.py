@@ -44,6 +44,7 @@ class Runner(Protocol):
     """What runs a command (`Child`, or a test's)."""
 
     ended_by: int | None
+    errors: str
 
     def run(self, words: Sequence[str], env: dict[str, str]) -> int:
         """The exit code."""
@@ -64,6 +65,7 @@ def retried(order: RetryOptions, child: Runner | None = None) -> int:
         if code == 0 or child.ended_by is not None:
             return code
         _say(f"ended with {_told(code)} after {time.monotonic() - begun:.0f} s")
+        _explain(child.errors)
         if restarts == order.retries:
             return code
         before, last = last, _looked_up(order, since)
@@ -121,6 +123,15 @@ def _told(code: int) -> str:
 
     known = {s.value: s.name for s in signal.Signals}
     return known.get(code - 128, f"exit code {code}") if code > 128 else f"exit code {code}"
+
+
+def _explain(errors: str) -> None:
+    from ...known_errors.explain import explained, last_known
+
+    known = last_known(errors)
+    if known is not None:
+        _say(f"known error: {known.name}")
+        print("\n".join(explained(known)), file=sys.stderr, flush=True)
 
 
 def _say(text: str) -> None:
