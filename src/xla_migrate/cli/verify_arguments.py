@@ -219,6 +219,12 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --reference: train with the recorded initial weights and batches",
     )
+    add(
+        "--max-graphs",
+        type=whole,
+        metavar="N",
+        help="fail if the migrated script compiles more graphs, and report the cause of each (one more run)",
+    )
     add("--timeout", type=real, metavar="SECONDS", help="for each run")
     add(
         "--for",
@@ -293,6 +299,8 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         fail("--replay goes with --reference")
     if writing and given.against:
         fail("--against goes with `xla-migrate verify`")
+    if given.max_graphs and (given.record or given.reference):
+        fail("--max-graphs needs both runs on this machine: not with --record or --reference")
     if given.reference and (given.against or given.migrated):
         fail("--reference checks the files on the disk without the original")
     if writing and given.migrated is not None:
@@ -312,6 +320,7 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         keep=given.keep,
         with_weights=given.with_weights,
         replay=given.replay,
+        max_graphs=given.max_graphs,
     )
     return Asked(
         request,

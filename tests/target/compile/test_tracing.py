@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from xla_migrate.target.compile import tracing
 from xla_migrate.target.compile.child import loaders, reads
+from xla_migrate.verify.judge import graph_count
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SMALL = ["--layers", "1", "--width", "16", "--length", "16"]
@@ -194,3 +195,51 @@ def test_made_up_values() -> None:
     assert reads.made_up(torch.tensor(True), False, 0).item() is False
     assert reads.made_up(torch.tensor([7, 8]), False, 0).tolist() == [1, 1]
     assert reads.made_up(torch.zeros(300, 300), False, 0).sum() == 0  # takes no memory
+
+
+ACCUMULATES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from xla_migrate import runtime as xla
+
+data = TensorDataset(torch.randn(160, 6), torch.randint(0, 3, (160,)))
+model = nn.Linear(6, 3).to(xla.xla_device())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(4):
+    for step, (x, y) in enumerate(xla.MpDeviceLoader(DataLoader(data, batch_size=8))):
+        loss = nn.functional.cross_entropy(model(x), y)
+        GROWS
+        loss.backward()
+        if step % 2 == 0:
+            xla.optimizer_step(optimizer)
+            optimizer.zero_grad()
+"""
+
+
+def _graphs(source: str, folder: Path) -> tuple[tracing.Tracing, list[graph_count.Group]]:
+    script = folder / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(source)
+    found = tracing.trace(script, [], folder / "run", explain=True)
+    assert found.problem == "", found.output
+    return found, graph_count.groups(found.causes, found.steps)
+
+
+@pytest.mark.e2e
+def test_graphs_are_counted_by_the_branch_that_makes_them(tmp_path: Path) -> None:
+    found, causes = _graphs(ACCUMULATES.replace("GROWS", "pass"), tmp_path)
+    assert len(found.causes) == len(found.graphs)
+    assert any(group.branch == "if step % 2 == 0 (train.py:15)" for group in causes)
+    assert graph_count.predicted(causes, found.left_out) == len(found.graphs)
+
+
+@pytest.mark.e2e
+def test_a_number_that_changes_is_multiplied_by_the_batches_left_out(tmp_path: Path) -> None:
+    line = "loss = loss + 0 * torch.ones(epoch * 20 + step + 1, device=x.device).sum()"
+    found, causes = _graphs(ACCUMULATES.replace("GROWS", line), tmp_path)
+    assert found.left_out == 4 * 16
+    growing = [group for group in causes if group.every]
+    assert growing, causes
+    assert growing[0].where == "train.py:13"
+    assert graph_count.predicted(causes, found.left_out) > len(found.graphs) + 20

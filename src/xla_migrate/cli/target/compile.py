@@ -11,8 +11,9 @@ from ...settings import SettingsError
 from ...target.compile import fit, report, session
 from ...target.compile.interpreter import NoCompiler
 from ...target.compile.topologies import TopologyError, topology
-from ...target.compile.tracing import TracingError
+from ...target.compile.tracing import Tracing, TracingError
 from ...verify.experiments.migration import ProjectMigration
+from ...verify.judge import graph_count
 from ..migrated_project import migrated_or_fail, places
 from ..subparser import SubcommandParser
 from ..usage import fail
@@ -38,14 +39,21 @@ def main(words: Sequence[str]) -> int:
     own, args = _split(list(words))
     asked = _parser().parse_args(own)
     script = Path(asked.script)
+    if not asked.target and (not asked.max_graphs or asked.fit):
+        fail("compile needs --for TOPOLOGY, or --max-graphs N")
     if not script.is_file():
         fail(f"{asked.script}: no such script")
     try:
-        target = topology(asked.target)
+        target = topology(asked.target) if asked.target else None
         wanted = fit.parse(asked.fit) if asked.fit else None
         proposed = ProjectMigration() if asked.as_is else migrated_or_fail(script, asked.unsafe)
         show = _shower()
         options = _options(asked, show)
+
+        if target is None:
+            traced = session.trace_script(script, args, options, proposed.files)
+            show("")
+            return _tell_graphs(traced, asked, places(proposed))
 
         def compiled(args: Sequence[str]) -> session.CompileOutcome:
             return session.compile_script(script, args, target, options, proposed.files)
@@ -63,6 +71,8 @@ def main(words: Sequence[str]) -> int:
         fail(str(error))
     show("")
     _tell(outcome, asked, places(proposed))
+    if asked.max_graphs:
+        return outcome.exit_code or _tell_graphs(outcome.tracing, asked, places(proposed))
     return outcome.exit_code
 
 
@@ -74,7 +84,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="xla-migrate compile",
-        usage="xla-migrate compile SCRIPT --for TOPOLOGY [options] -- ARGUMENTS OF THE SCRIPT",
+        usage="xla-migrate compile SCRIPT [--for TOPOLOGY] [options] -- ARGUMENTS OF THE SCRIPT",
         description=_ABOUT,
         epilog=_CODES,
         examples=["xla-migrate compile train.py --for v5e -- --batch-size 32"],
@@ -84,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--for",
         dest="target",
-        required=True,
+        default="",
         metavar="TOPOLOGY",
         help="v4, v5e, v5p, v6e, or a slice: v5e:2x2",
     )
@@ -112,6 +122,12 @@ def _parser() -> argparse.ArgumentParser:
         "--fit",
         metavar="OPTION=LOW..HIGH",
         help="the largest value of the script's option that fits, doubling from LOW; LOW..HIGH:STEP for every STEP",
+    )
+    add(
+        "--max-graphs",
+        type=_count,
+        metavar="N",
+        help="fail if the whole training compiles more graphs, and report their causes; works without --for",
     )
     add(
         "--execute-on-cpu",
@@ -150,6 +166,7 @@ def _options(asked: argparse.Namespace, show: Callable[[str], None]) -> session.
         steps=asked.steps,
         patience=asked.patience,
         execute=asked.execute_on_cpu,
+        explain=bool(asked.max_graphs),
         jobs=asked.jobs,
         timeout=asked.timeout,
         cache=not asked.no_cache,
@@ -202,6 +219,19 @@ def _fitted(
             "\n".join([*report.lines(best, place), *report.fitted_lines(found, best.topology.name)])
         )
     return 0 if found.largest is not None else 1
+
+
+def _tell_graphs(traced: Tracing, asked: argparse.Namespace, place: Callable[[str], str]) -> int:
+    """Print how many graphs the whole training compiles, and why; return the exit code."""
+    causes = graph_count.groups(traced.causes, traced.steps)
+    found = graph_count.predicted(causes, traced.left_out)
+    if asked.output_format == "json":
+        plain = {"predicted": found, "seen": len(traced.causes), "steps": traced.steps}
+        groups = [graph_count.shown(group, place) for group in causes]
+        print(json.dumps({**plain, "causes": groups, "problem": traced.problem or None}, indent=2))
+    else:
+        print("\n".join(report.count_lines(traced, causes, asked.max_graphs, place)))
+    return 1 if found > asked.max_graphs else 2 if traced.problem else 0
 
 
 def _tell(

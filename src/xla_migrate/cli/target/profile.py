@@ -7,14 +7,16 @@ import os
 import sys
 from pathlib import Path
 
-from ..migrated_project import migrated_or_fail, tell_what_is_left
+from ...verify.judge import graph_count
+from ...verify.judge.judgement import Status
+from ..migrated_project import migrated_or_fail, places, tell_what_is_left
 from ..subparser import SubcommandParser
 from ..usage import fail
 from ..verify_arguments import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...target.profile.command import Profiled
 
@@ -47,10 +49,22 @@ def main(words: Sequence[str]) -> int:
             nproc=asked.nproc,
             stop=not asked.run_on,
             op_lines=asked.op_lines,
+            count_graphs=asked.max_graphs is not None,
         )
     except WorkspaceError as error:
         fail(str(error))
-    return _told(found, asked.output)
+    return _told(found, asked.output) or _judged(found, asked.max_graphs, places(proposed))
+
+
+def _judged(found: Profiled, limit: int | None, place: Callable[[str], str]) -> int:
+    """Print the number of graphs and their causes; return 1 if there are more than `limit`."""
+    if limit is None:
+        return 0
+    causes = graph_count.groups(found.graphs, found.steps)
+    print(f"{graph_count.total(causes, 0)} in {found.steps} steps, at most {limit} allowed:")
+    for group in causes:
+        print(f"  {graph_count.shown(group, place)}")
+    return int(graph_count.judge(found.graphs, found.steps, limit).status is Status.FAILED)
 
 
 def _told(found: Profiled, folder: str) -> int:
@@ -76,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="xla-migrate profile SCRIPT [options] -- ARGUMENTS OF THE SCRIPT",
         description="Migrate the script if necessary, run it in a copy of its project, and record a trace of its"
         " training steps.",
-        epilog="exit codes: 0 done, 2 the script could not run",
+        epilog="exit codes: 0 done, 1 more graphs than --max-graphs, 2 the script could not run",
         examples=["xla-migrate profile train.py --steps 20 -- --epochs 1"],
     )
     add = parser.add_argument
@@ -84,6 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--output", default="profile", metavar="FOLDER", help="for traces and summary (profile)")
     add("--skip", type=int, default=3, metavar="N", help="training steps before the trace (3)")
     add("--steps", type=int, default=20, metavar="N", help="training steps in the trace (20)")
+    add(
+        "--max-graphs", type=int, metavar="N", help="fail if more graphs are compiled; names causes"
+    )
     add("--run-on", action="store_true", help="let the script go on after them")
     add("--nproc", type=int, default=1, metavar="N", help="processes; each profiles itself")
     add("--op-lines", action="store_true", help="the line of each device operation (slower)")

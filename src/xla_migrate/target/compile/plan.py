@@ -21,6 +21,7 @@ class Plan:
         steps: batches that each pass over a DataLoader gives; 0 for all.
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: let torch_xla compile and run the graphs on the CPU, too, so that values are real.
+        explain: find out why each graph differs from earlier ones.
     """
 
     project: str
@@ -29,6 +30,7 @@ class Plan:
     steps: int = 4
     patience: int = 16
     execute: bool = False
+    explain: bool = False
 
     def save(self, path: Path) -> None:
         """Write it for the script's process."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...known_errors.explain import explained, last_known
+from ...verify.judge import graph_count
 from .fit import Fitted
 from .judge import FITS, REFUSED, TOO_LARGE, Verdict, size
 from .session import CompileOutcome, summary
+from .tracing import Tracing
 
 NOT_RUN = (
     "Compiled is not run: the TPU compiler accepted these programs; no device has executed them, "
@@ -100,6 +102,23 @@ def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
         yield f"values read, answered by made-up ones: {', '.join(told)}{more}; --execute-on-cpu computes them"
     if outcome.topology.chips > 1 and not any(one.graph.spmd for one in outcome.verdicts):
         yield "one chip's program: this script is not SPMD, and what replicas reduce between them is not in it"
+
+
+def count_lines(
+    traced: Tracing, causes: Sequence[graph_count.Group], limit: int, place: Place
+) -> Iterator[str]:
+    """Return how many graphs the whole training compiles, with the causes."""
+    found = graph_count.predicted(causes, traced.left_out)
+    verdict = "more than the" if found > limit else "at most the"
+    total = graph_count.total(causes, traced.left_out)
+    yield f"{total}: {verdict} {limit} of --max-graphs ({traced.steps} steps traced)"
+    for group in causes:
+        yield f"    {graph_count.shown(group, place)}"
+    if traced.problem:
+        yield f"not traced to the end: {_placed(traced.problem, place)}"
+        yield from explained(last_known(traced.problem))
+    if traced.stopped:
+        yield "stopped as nothing new came: the passes that were not traced may add graphs (--patience)"
 
 
 def _placed(problem: str, place: Place) -> str:

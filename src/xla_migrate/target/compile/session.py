@@ -36,6 +36,7 @@ class CompileOptions:
         steps: batches of each pass over a DataLoader; 0 for all.
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: run the graphs on the CPU while tracing, so that what the script reads is real.
+        explain: find out why each graph differs from earlier ones.
         jobs: compiling processes at most.
         timeout: seconds, for the tracing and for each graph.
         cache: use and fill the cache.
@@ -47,6 +48,7 @@ class CompileOptions:
     steps: int = 4
     patience: int = 16
     execute: bool = False
+    explain: bool = False
     jobs: int = 0
     timeout: float | None = None
     cache: bool = True
@@ -105,7 +107,8 @@ def compile_script(
         TracingError: the project cannot be copied.
     """
     compiler = find(options.compiler)
-    traced = _traced(script, args, topology, options, replace)
+    devices = topology.chips if _is_spmd(script, replace) else 1
+    traced = trace_script(script, args, options, replace, devices)
     outcome = CompileOutcome(topology, compiler.version, traced)
     if traced.graphs:
         outcome.verdicts = _compiled(traced.graphs, topology, compiler, options)
@@ -113,13 +116,15 @@ def compile_script(
     return outcome
 
 
-def _traced(
+def trace_script(
     script: Path,
     args: Sequence[str],
-    topology: Topology,
     options: CompileOptions,
     replace: Mapping[str, str | bytes] | None,
+    devices: int = 1,
 ) -> tracing.Tracing:
+    """Return the graphs of a script, which are not compiled; arguments as for `compile_script`."""
+
     def show(graphs: int, seconds: float) -> None:
         _say(options, f"tracing: {graphs} graphs, {seconds:.0f} s")
 
@@ -132,7 +137,8 @@ def _traced(
             steps=options.steps,
             patience=options.patience,
             execute=options.execute,
-            devices=topology.chips if _is_spmd(script, replace) else 1,
+            explain=options.explain,
+            devices=devices,
             timeout=options.timeout,
             progress=show,
         )

@@ -16,6 +16,7 @@ from typing import Any
 from ...ports import free_port
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
+from ...verify.judge.trace import Recompile
 from .plan import VARIABLE, Plan
 
 _BOOT = Path(__file__).parent / "boot"
@@ -63,6 +64,8 @@ class Tracing:
         reads: place of each read that was answered by a made-up value -> what it was told.
         saves: places of checkpoints.
         steps: optimizer steps that were traced.
+        left_out: batches that passes over a DataLoader left out.
+        causes: why each graph is new, if that was asked for.
         stopped: the script was ended because nothing new came.
         output: what it printed.
         problem: why it did not come to its end, or "".
@@ -72,6 +75,8 @@ class Tracing:
     reads: dict[str, str] = field(default_factory=dict)
     saves: list[str] = field(default_factory=list)
     steps: int = 0
+    left_out: int = 0
+    causes: list[Recompile] = field(default_factory=list)
     stopped: bool = False
     output: str = ""
     problem: str = ""
@@ -86,6 +91,7 @@ def trace(
     steps: int = 4,
     patience: int = 16,
     execute: bool = False,
+    explain: bool = False,
     devices: int = 1,
     timeout: float | None = None,
     python: str = sys.executable,
@@ -101,6 +107,7 @@ def trace(
         steps: batches of each pass over a DataLoader; 0 for all.
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: compile and run the graphs on the CPU, too, so that what the script reads is real.
+        explain: find out why each graph differs from earlier ones.
         devices: that a script for SPMD is to see.
         timeout: seconds after which it is ended.
         python: the interpreter, with torch_xla.
@@ -118,7 +125,8 @@ def trace(
         workspace.copy(project, copy, replace)
     except (workspace.WorkspaceError, OSError) as error:
         raise TracingError(str(error)) from error
-    plan = Plan(str(copy.resolve()), str(project), str(records.resolve()), steps, patience, execute)
+    folders = str(copy.resolve()), str(project), str(records.resolve())
+    plan = Plan(*folders, steps, patience, execute, explain)
     plan.save(folder / "plan.json")
     place = copy / script.relative_to(project)
     here = Path.cwd()
@@ -192,7 +200,10 @@ def read(records: Path) -> Tracing:
         for line in file.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             if event["kind"] == "graph":
+                known = len(by_text)
                 numbered[event["number"]] = _graph(event, records, by_text)
+                if len(by_text) > known:
+                    out.causes.append(_cause(event))
             elif event["kind"] == "again" and event["number"] in numbered:
                 numbered[event["number"]].times += 1
             else:
@@ -213,6 +224,11 @@ def _graph(event: dict[str, Any], records: Path, by_text: dict[str, Traced]) -> 
     return known
 
 
+def _cause(event: dict[str, Any]) -> Recompile:
+    known = event.get("cause")
+    return Recompile(event["steps"], **(known or {"where": event["place"], "cause": ""}))
+
+
 def _take(out: Tracing, event: dict[str, Any]) -> None:
     kind = event["kind"]
     if kind == "read":
@@ -223,6 +239,8 @@ def _take(out: Tracing, event: dict[str, Any]) -> None:
         place = f"{event['place']}: " if event["place"] else ""
         message = (event["message"].splitlines() or [""])[0][:400]
         out.problem = f"{place}{event['type']}: {message}"
+    elif kind == "left out":
+        out.left_out += max(event["batches"], 0)
     elif kind in ("end", "stopped"):
         out.steps = max(out.steps, event["steps"])
         out.stopped = out.stopped or kind == "stopped"

@@ -12,6 +12,7 @@ from ...verify.observe.process.stop import TrainingStopped
 from ...verify.observe.start import at_exit
 
 VARIABLE = "XLA_MIGRATE_PROFILE"
+PROJECT = "XLA_MIGRATE_PROFILED_PROJECT"
 SUMMARY = "summary.txt"
 _state: dict[str, Any] = {"profile": None, "exiting": False}
 
@@ -47,6 +48,8 @@ def _begin() -> None:
     if _state["profile"] is not None:
         return
     asked = json.loads(os.environ[VARIABLE])
+    if asked["graphs"]:
+        _count_graphs(asked["graphs"])
     running = profile(
         asked["folder"], skip=asked["skip"], steps=asked["steps"], finished=lambda: _told(asked)
     )
@@ -54,6 +57,30 @@ def _begin() -> None:
     running.__enter__()
     at_exit(_leave)
     atexit.register(lambda: _state.update(exiting=True))  # first of these to run
+
+
+def _count_graphs(folder: str) -> None:
+    """Record why each graph is new, as verify does."""
+    import torch_xla.core.xla_model as xm
+    import torch_xla.debug.metrics as metrics
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    from ...verify.observe.device import counters, shapes
+    from ...verify.observe.process import records, where
+
+    records.open_in(folder)
+    where.set_project(os.environ[PROJECT])
+    counters.install(metrics)
+    closures = xm._run_step_closures
+
+    def then_note() -> Any:
+        out = closures()
+        shapes.after_mark()
+        return out
+
+    xm._run_step_closures = then_note
+    register_optimizer_step_post_hook(lambda *_: records.write("stepped"))
+    shapes.install()
 
 
 def _leave() -> None:

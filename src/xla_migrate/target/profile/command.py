@@ -11,19 +11,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...verify.experiments import workspace
+from ...verify.judge.trace import Recompile
 from .. import copies
-from .child import SUMMARY, VARIABLE
+from .child import PROJECT, SUMMARY, VARIABLE
 
 _CHILD = "xla_migrate.target.profile.child"
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """What a run left: its exit code, summaries by replica ("" for the only one), trace files."""
+    """What a run left: its exit code, summaries by replica ("" for the only one), trace files.
+
+    `graphs` are those of its first process if they were to be counted, in `steps` optimizer steps.
+    """
 
     code: int
     summaries: dict[str, str]
     traces: list[Path]
+    graphs: Sequence[Recompile] = ()
+    steps: int = 0
 
 
 def profiled(
@@ -37,6 +43,7 @@ def profiled(
     nproc: int = 1,
     stop: bool = True,
     op_lines: bool = False,
+    count_graphs: bool = False,
 ) -> Profiled:
     """Run the script and profile its training steps from `skip` on.
 
@@ -49,6 +56,7 @@ def profiled(
         steps: steps in the trace.
         nproc: processes; each profiles itself.
         stop: end the script then; else it goes on without the profile.
+        count_graphs: record why each graph is new (slows tracing down).
         op_lines: let torch_xla note the line of each operation (slows tracing down).
 
     Raises:
@@ -65,17 +73,35 @@ def profiled(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content if isinstance(content, bytes) else content.encode())
     told = {"folder": str(folder), "skip": skip, "steps": steps, "stop": stop}
-    env = copies.attached(_CHILD, {**os.environ, VARIABLE: json.dumps(told)})
-    if op_lines:
-        env |= {"XLA_IR_DEBUG": "1", "XLA_HLO_DEBUG": "1"}
+    own = {"XLA_IR_DEBUG": "1", "XLA_HLO_DEBUG": "1"} if op_lines else {}
     with tempfile.TemporaryDirectory(prefix="xla-migrate-profile-") as base:
         copy = copies.copied(script, args, replaced, Path(base) / "project", nproc)
+        records = Path(base) / "records"
+        records.mkdir()
+        own[VARIABLE] = json.dumps({**told, "graphs": str(records) if count_graphs else ""})
+        own[PROJECT] = str(copy.root)
+        env = copies.attached(_CHILD, {**os.environ, **own})
         code = subprocess.call(copy.command, cwd=copy.cwd, env=env)
+        graphs, taken = _graphs(records)
     summaries = {
         str(path.parent.relative_to(folder)).removeprefix("."): path.read_text(encoding="utf-8")
         for path in sorted(folder.glob(f"**/{SUMMARY}"))
     }
-    return Profiled(code, summaries, sorted(set(_traces(folder)) - before))
+    return Profiled(code, summaries, sorted(set(_traces(folder)) - before), graphs, taken)
+
+
+def _graphs(records: Path) -> tuple[list[Recompile], int]:
+    """Return the graphs that the first process compiled, and its optimizer steps."""
+    found: list[Recompile] = []
+    steps = 0
+    for file in sorted(records.glob("rank0.*.jsonl"))[:1]:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if record.pop("kind") == "stepped":
+                steps += 1
+            else:
+                found.append(Recompile(steps, **record))
+    return found, steps
 
 
 def _traces(folder: Path) -> list[Path]:

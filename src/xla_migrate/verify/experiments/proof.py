@@ -206,11 +206,13 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
             followed=more.followed,
             exact=more.exact,
             repeated=more.repeated,
+            max_graphs=request.max_graphs,
         )
 
     as_many = request.nproc == 1 or not run.proposed.drives_all_devices(request.script)
     comparison = judged()
-    if any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
+    is_counted = request.max_graphs is not None and comparison.could_run
+    if is_counted or any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
         more.explained = run("migrated, explained", migrated=True, explain=True)
     if any(v.name == Check.OTHER_STATE for v in comparison.failed):
         again = more.explained or run("migrated, explained", migrated=True, explain=True)

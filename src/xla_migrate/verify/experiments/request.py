@@ -25,6 +25,7 @@ class Request:
         nproc: processes.
         data_shim: Python executed before the script trains, or None.
         timeout: seconds for each run, or None.
+        max_graphs: the largest number of graphs that is accepted, or None.
         keep: a folder that keeps the copies, outputs and records, or None.
         with_weights: a recording holds the initial weights and the first batches, too.
         replay: the migrated script trains with those of the recording.
@@ -44,3 +45,4 @@ class Request:
     keep: str | None = None
     with_weights: bool = False
     replay: bool = False
+    max_graphs: int | None = None

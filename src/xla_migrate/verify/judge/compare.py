@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from . import bf16, float64_check, printed, untracked_state
+from . import bf16, float64_check, graph_count, printed, untracked_state
 from .course import same_course, without_left_passes
 from .divergence import Divergence, Quantity, first_divergence
 from .float64_check import Float64Runs
@@ -101,6 +101,7 @@ def compare(
     written: tuple[ObservedRun, ObservedRun] | None = None,
     repeated: tuple[ObservedRun, ObservedRun] | None = None,
     judge_performance: bool = True,
+    max_graphs: int | None = None,
 ) -> Comparison:
     """Judge a migrated script's run against the original's.
 
@@ -124,6 +125,7 @@ def compare(
         repeated: the same script twice, the second time with `clock_rate`: the numbers that it then prints
             differently are not compared.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.
+        max_graphs: the largest number of graphs that is accepted, counted in `explained`.
 
     Returns:
         The comparison; its `proven` is the answer.
@@ -156,6 +158,11 @@ def compare(
     if judge_performance:
         verdicts, out.summary = performance.judge(reference, target, hand, explained)
         out.verdicts += verdicts
+    if max_graphs is not None and explained is not None:
+        out.verdicts += [
+            graph_count.judge(trace.recompiles, len(trace.steps), max_graphs)
+            for trace in explained.traces[:1]
+        ]
     return out
 
 

@@ -27,6 +27,7 @@ class Check(str, Enum):
     NO_FALLBACK = "no fallback"
     LAUNCHES = "launches"
     HOST_READS = "host reads"
+    GRAPHS = "number of graphs"
 
     def __str__(self) -> str:
         return self.value
@@ -41,6 +42,7 @@ OF_SPEED = frozenset(
         Check.NO_FALLBACK,
         Check.LAUNCHES,
         Check.HOST_READS,
+        Check.GRAPHS,
     }
 )
 

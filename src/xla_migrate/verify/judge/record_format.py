@@ -79,11 +79,16 @@ class WritesRecord(TypedDict):
 
 
 class RecompileRecord(TypedDict):
-    """What made torch_xla compile again; `new`: calls of the script that had not run before took part."""
+    """What made torch_xla compile, and how many graphs; `branch`: the `if` by which they differ from earlier ones.
+
+    `new`: calls of the script that had not run before took part.
+    """
 
     where: str
     cause: str
     new: bool
+    branch: str
+    graphs: int
 
 
 class PrintedRecord(TypedDict):

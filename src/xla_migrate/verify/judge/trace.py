@@ -56,15 +56,18 @@ class Read:
 
 @dataclass(frozen=True)
 class Recompile:
-    """What made torch_xla compile: how many steps were over, file:line, the cause in words.
+    """What made torch_xla compile: how many steps were over, file:line, the cause in words ("": not known).
 
     `new`: calls of the script took part that had not run before, as those of a phase that begins late.
+    `branch`: the `if` that only one of two graphs took, or "". `graphs`: how many were compiled.
     """
 
     steps: int
     where: str
     cause: str
     new: bool = False
+    branch: str = ""
+    graphs: int = 1
 
 
 @dataclass(frozen=True)
@@ -295,8 +298,8 @@ def _spread(values: list[float], parameters: list[Parameter]) -> list[float]:
 
 
 def _recompile(trace: Trace, record: RecompileRecord) -> None:
-    found = Recompile(len(trace.steps), record["where"], record["cause"], record["new"])
-    trace.recompiles.append(found)
+    plain = record["where"], record["cause"], record["new"]
+    trace.recompiles.append(Recompile(len(trace.steps), *plain, record["branch"], record["graphs"]))
 
 
 def _printed(trace: Trace, record: PrintedRecord) -> None:

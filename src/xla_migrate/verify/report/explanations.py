@@ -80,6 +80,11 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
         "The device is given as few graphs per step as it can be.",
         "Look for reads and marks in the middle of a step: each cuts its graph in two.",
     ),
+    Check.GRAPHS: (
+        "The migrated script compiles no more graphs than --max-graphs allows.",
+        "Change the line that causes most graphs: make the shape or number constant, or the branch the same in"
+        " every step. Each graph is compiled once per start, which takes minutes on a TPU or Trainium.",
+    ),
     Check.HOST_READS: (
         "The script waits for values of the device no more often than the original did.",
         "Move the read out of the step, or print less often: each one stops the device.",

@@ -6,10 +6,12 @@ import gc
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
+from ....verify.observe.device import shapes
 from ....verify.observe.process import where
 from ....verify.observe.process.stop import TrainingStopped
 from .. import matching, mlir
@@ -67,6 +69,7 @@ class Tracer:
                     self.values[number] = self._fetch([tensor])[0]
             self._library._clear_pending_irs(_device())
         phases.forget()
+        shapes.begin()
 
     def take(self, tensors: Sequence[torch.Tensor], why: str) -> None:
         """Take the graph of what these depend on. It stays pending, as in torch_xla."""
@@ -158,6 +161,7 @@ class Tracer:
         number = len(self._known)
         self._known[key] = number
         self._last_new = phases.steps
+        cause = shapes.cause() if self._plan.explain else None
         records.write(
             "graph",
             number=number,
@@ -169,6 +173,7 @@ class Tracer:
             donors=donors,
             beside=beside,
             spmd=_is_spmd(),
+            cause=None if cause is None else asdict(cause),
         )
 
     def _again(self, key: Any) -> bool:

@@ -1,4 +1,7 @@
-"""Short passes over a DataLoader: a few batches, and the last one where it is smaller, which is a graph of its own."""
+"""Short passes over a DataLoader: a few batches, and the last one where it is smaller, which is a graph of its own.
+
+The number of batches that a pass leaves out is recorded: the whole training takes so many steps more.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import BatchSampler, DataLoader
+
+from . import phases, records
+
+_left_out: list[tuple[int, int]] = []  # of each pass: optimizer steps at its begin, batches
 
 
 def shorten(batches: int) -> None:
@@ -36,6 +43,8 @@ class _Short:
 
 
 def _some(loader: DataLoader[Any], own: Any, batches: int) -> Iterator[Any]:
+    tell_left_out()
+    steps = phases.steps
     for count, batch in enumerate(own):
         if count == batches:
             break
@@ -43,9 +52,29 @@ def _some(loader: DataLoader[Any], own: Any, batches: int) -> Iterator[Any]:
     else:
         return
     odd = odd_last(loader)
+    _left_out.append((steps, _length(loader) - batches - bool(odd)))
     if odd:
         collate: Any = loader.collate_fn
         yield collate([loader.dataset[i] for i in range(odd)])
+
+
+def tell_left_out() -> None:
+    """Record the batches that earlier passes left out, of those after which an optimizer has stepped.
+
+    Called when the next pass begins: a loader that reads ahead ends its pass before the training does.
+    """
+    while _left_out:
+        steps, batches = _left_out.pop()
+        if phases.steps > steps:
+            records.write("left out", batches=batches)
+
+
+def _length(loader: DataLoader[Any]) -> int:
+    """Return the number of batches of a pass; of a data set without a length, as many as were given."""
+    try:
+        return len(loader)
+    except TypeError:
+        return 0
 
 
 def odd_last(loader: DataLoader[Any]) -> int:

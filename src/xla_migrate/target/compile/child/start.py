@@ -41,13 +41,17 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
 
 
 def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
-    from . import cuts, phases, reads, saves
+    from ....verify.observe.device import shapes
+    from . import cuts, loaders, phases, reads, saves
 
     tracer = cuts.install(torch_xla, plan)
     reads.install(torch_xla, tracer, plan.execute)
     saves.install(tracer, plan.execute)
+    if plan.explain:
+        shapes.install()
     phases.after_steps(tracer.stop_when_nothing_is_new)
     atexit.register(tracer.end)
+    atexit.register(loaders.tell_left_out)
 
 
 def _tell_errors(project: str) -> None:

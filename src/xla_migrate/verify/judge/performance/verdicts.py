@@ -133,7 +133,9 @@ def _where_code_was_new(explained: Trace | None, warmup: int) -> int:
 
 def _most_frequent(explained: Trace | None, warmup: int) -> Recompile | None:
     """The first of the recompilations behind warm-up at the place that has most of them."""
-    late = [r for r in explained.recompiles if r.steps >= warmup] if explained else []
+    recompiles = explained.recompiles if explained is not None else []
+    late = [r for r in recompiles if r.steps >= warmup and r.cause]
+    late = [r for r in late if not r.new] or late
     places = Counter(r.where for r in late)
     return max(late, key=lambda r: places[r.where], default=None)
 

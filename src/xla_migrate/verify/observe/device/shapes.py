@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ..process import records, where
-from . import counters
+from . import branches, counters
 
 _MADE = "_xla_migrate_made"  # on a tensor: (file:line, function) of what made it
 _KEPT = 16  # graphs that a new one is compared with
@@ -57,6 +57,7 @@ class TorchCall:
     made: tuple[
         tuple[str, str] | None, ...
     ]  # who made each tensor it takes; None: came from outside
+    stack: tuple[str, ...] = ()  # the script's lines that led here, the innermost first
 
     @property
     def fixed(self) -> tuple[Any, ...]:
@@ -69,10 +70,31 @@ class TorchCall:
         return self.name, self.takes, self.gives, self.fixed
 
 
+FIRST = "the first graph with"
+SAME_CALLS = "the same calls as before on other tensors, as gradients or optimizer states that did not exist yet"
+UNEXPLAINED = ""  # no call of the script is part of the graph
+
 _calls: list[TorchCall] = []
 _graphs: deque[list[TorchCall]] = deque(maxlen=_KEPT)
 _seen: set[tuple[str, str]] = set()  # functions, and the lines that called them
-_compiled = 0.0
+_compiled = 0
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a graph is not one of the earlier ones.
+
+    Attributes:
+        where: `file:line`.
+        cause: in words.
+        new: calls of the script took part that had not run before.
+        branch: "if step % 4 == 0 (train.py:31)", or "" if both graphs took the same branches.
+    """
+
+    where: str
+    cause: str
+    new: bool
+    branch: str
 
 
 def install() -> None:
@@ -83,19 +105,35 @@ def install() -> None:
 def after_mark() -> None:
     """A graph was cut: if it had to be compiled, tell why."""
     global _compiled
-    if not _calls:
-        return
     now = counters.compiles()
-    places = {(call.name, call.where) for call in _calls}
-    if now > _compiled:
-        found = explain(_calls, _graphs)
-        if found is not None:
-            new = not places <= _seen
-            records.write("recompile", where=found[0], cause=found[1], new=new)
-    _compiled = now
-    _seen.update(places)
-    _graphs.append(list(_calls))
-    _calls.clear()
+    compiled, _compiled = now - _compiled, now
+    if compiled:
+        # Without calls of the script it is a copy, or a random seed.
+        found = cause() or Cause(where.caller(), UNEXPLAINED, False, "")
+        records.write("recompile", **asdict(found), graphs=compiled)
+    begin()
+
+
+def begin() -> None:
+    """Begin another graph."""
+    if _calls:
+        _seen.update((call.name, call.where) for call in _calls)
+        _graphs.append(list(_calls))
+        _calls.clear()
+
+
+def cause() -> Cause | None:
+    """Return why the graph of the calls so far is new; None without a call."""
+    if not _calls:
+        return None
+    first = next((c for c in _calls if (c.name, c.where) not in _seen), None)
+    earlier = _most_alike(_calls, list(_graphs))
+    taken = branches.differing([c.stack for c in _calls], [c.stack for c in earlier or ()])
+    if first is not None or earlier is None:
+        call = first or _calls[0]
+        return Cause(call.where, f"{FIRST} {call.name}()", True, taken if earlier else "")
+    place, text = explain(_calls, [earlier]) or (_calls[-1].where, SAME_CALLS)
+    return Cause(place, text, False, taken)
 
 
 class _Notes(TorchFunctionMode):
@@ -112,9 +150,11 @@ class _Notes(TorchFunctionMode):
         out = func(*args, **kwargs)
         given, _ = _parts(out)
         if any(t.device.type == "xla" for t in (*taken, *given)):
-            place = where.caller()
+            stack = where.stack()
+            place = stack[0] if stack else where.caller()
             gives = tuple(tuple(t.shape) for t in given)
-            _calls.append(TorchCall(_plain(func, name), place, takes, gives, tuple(numbers), made))
+            call = TorchCall(_plain(func, name), place, takes, gives, tuple(numbers), made, stack)
+            _calls.append(call)
             for tensor in given:
                 if not isinstance(tensor, torch.nn.Parameter):
                     setattr(tensor, _MADE, (place, name))

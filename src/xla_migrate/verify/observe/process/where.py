@@ -22,6 +22,11 @@ def is_in_project(file: str) -> bool:
     return file.startswith(_project) and "site-packages" not in file
 
 
+def in_project(file: str) -> str:
+    """Return the path of a file that is given relative to the project."""
+    return "".join(_project) + file
+
+
 def caller() -> str:
     """`file:line` of the innermost frame in the user's project (relative to it).
 
