@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+
+def rounded(text: str) -> str:
+    """The text with its fractions to five digits, which is what XLA and torch agree on."""
+    return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.5g}", text)
 
 
 def run_alone(

@@ -10,7 +10,7 @@ import pytest
 from xla_codemods.engine import migrate
 
 from .. import warm
-from .alone import run_alone
+from .alone import rounded, run_alone
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -25,7 +25,7 @@ def _run(text: bytes, kind: str, folder: Path) -> tuple[int, str, list[str], lis
     done = run_alone(text, kind, folder, python)
     lines = done.stderr.splitlines()
     told = [line for line in lines if line.startswith(("step", "nan"))] + lines[-1:]
-    return done.returncode, done.stdout, told, sorted(p.name for p in folder.glob("*.pt"))
+    return done.returncode, rounded(done.stdout), told, sorted(p.name for p in folder.glob("*.pt"))
 
 
 @pytest.mark.parametrize("kind", ["fed", "unfed", "asserted", "caught"])
