@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import patches
 from ._backend import uses_torch_xla
 from .checkpoints import clone_state, load, move_state, save
-from .compiling.cache_report import report_at_exit
+from .compiling import cache_report, line_report
 from .deferred.reading import arrived, computed, fill, flush, item, later, stop
 from .devices import (
     device_capability,
@@ -128,7 +128,8 @@ if TYPE_CHECKING:
 
 if uses_torch_xla():
     patches.apply("import")
-report_at_exit()
+cache_report.report_at_exit()
+line_report.report_at_exit()
 
 __all__ = [
     "LBFGS",
