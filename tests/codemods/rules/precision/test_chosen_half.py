@@ -185,3 +185,41 @@ def test_autocast_computes_in_bfloat16_on_xla(line: str) -> None:
 def test_what_only_names_weights_is_no_precision() -> None:
     source = HEAD + 'load(variant="fp16" if torch.cuda.is_available() else None)\n'
     assert 'variant="fp16" if xla.is_available() else None' in migrated(source)
+
+
+ENGINE = """
+class Engine:
+    def __init__(self, half=True):
+        self.half = half and TEST
+        self.net = nn.Linear(4, 1).to(device)
+        if self.half:
+            self.net.half()
+    def run(self, x):
+        return self.net(x.half() if self.half else x.float())
+Engine().run(torch.ones(2, 4, device=device)).mean().backward()
+"""
+FUNCTION = """
+def run(x, half=True):
+    half = half and TEST
+    net = nn.Linear(4, 1).to(device)
+    if half:
+        net.half()
+    return net(x.half() if half else x.float())
+run(torch.ones(2, 4, device=device)).mean().backward()
+"""
+
+
+@pytest.mark.parametrize("script", [ENGINE, FUNCTION])
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ('device.type == "cuda"', 'device.type == "cuda"'),
+        ('device.type != "cpu"', 'device.type == "cuda"'),
+        ("torch.cuda.is_available()", "torch.cuda.is_available()"),
+    ],
+)
+def test_a_flag_for_float16_holds_for_cuda_alone(script: str, line: str, kept: str) -> None:
+    after = migrated(HEAD + script.replace("TEST", line))
+    assert f"half = half and {kept}\n" in after
+    assert any("float16 is not chosen" in f.message for f in check(after.encode()))
+    assert ".half()" not in migrated(HEAD + script.replace("TEST", line), unsafe=True)

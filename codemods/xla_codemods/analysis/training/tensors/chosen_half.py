@@ -22,6 +22,7 @@ _TEXTS = {"float16": "bfloat16", "fp16": "bf16"}
 _FLAG = Pattern(r"half|fp16|float16", re.IGNORECASE)
 _AUTOCAST = frozenset({"autocast", "custom_fwd"})
 Choice: TypeAlias = "ast.If | ast.IfExp"
+_Flag: TypeAlias = "ast.Name | ast.Attribute"
 
 
 class Chosen(NamedTuple):
@@ -46,29 +47,51 @@ def half_chosen_by(script: Script, test: ast.expr) -> list[ast.expr]:
 def half_chosen_by_flag(script: Script, test: ast.expr) -> list[ast.expr]:
     """Return the float16 values that `half = device.type != "cpu"` chooses, if all uses of `half` only choose them."""
     flag = _flag_set_by(script, test)
-    if flag is None or script.is_imported_elsewhere(flag.id):
-        return []
-    found = script.index.scope(flag).find(flag.id)
-    names = script.index.names_of(found[0], flag.id) if found is not None else []
     values: list[ast.expr] = []
-    for name, _ in names:
-        choice, is_positive = choice_by(script, name)
+    for use in _uses(script, flag) if flag is not None else ():
+        choice, is_positive = choice_by(script, use)
         if choice is not None and is_positive:
             on = [choice.body] if isinstance(choice, ast.IfExp) else choice.body
             values += [half for part in on for half in _halves(script, part)]
-        elif isinstance(name.ctx, ast.Load) and not _passes_a_flag(script, name):
+        elif not _passes_a_flag(script, use):
             return []
     return values
 
 
-def _passes_a_flag(script: Script, name: ast.Name) -> bool:
+def _uses(script: Script, flag: _Flag) -> Iterator[_Flag]:
+    """Yield the reads of `flag` outside the statement that sets it; of `self.half`, those in its class."""
+    statement = script.statement(flag)
+    for use in _names(script, flag):
+        parent = script.parent(use)
+        is_called = isinstance(parent, ast.Call) and parent.func is use
+        if isinstance(use.ctx, ast.Load) and not is_called and script.statement(use) != statement:
+            yield use
+
+
+def _names(script: Script, flag: _Flag) -> list[_Flag]:
+    if isinstance(flag, ast.Attribute):
+        text, around = ast.unparse(flag.value), _class_around(script, flag)
+        same = [node for node, _ in script.index.attributes(flag.attr)]
+        same = [node for node in same if ast.unparse(node.value) == text]
+        return [node for node in same if _class_around(script, node) is around]
+    found = script.index.scope(flag).find(flag.id)
+    if found is None or script.is_imported_elsewhere(flag.id):
+        return []
+    return [node for node, _ in script.index.names_of(found[0], flag.id)]
+
+
+def _class_around(script: Script, node: ast.AST) -> ast.ClassDef | None:
+    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+
+def _passes_a_flag(script: Script, use: _Flag) -> bool:
     """Return True for `run(half=half)`, and False for `autocast(enabled=half)`."""
-    argument = script.parent(name)
+    argument = script.parent(use)
     return isinstance(argument, ast.keyword) and _FLAG.search(argument.arg or "") is not None
 
 
-def _flag_set_by(script: Script, test: ast.expr) -> ast.Name | None:
-    """Return `half` of `half = wanted and <test>` and `half &= <test>`."""
+def _flag_set_by(script: Script, test: ast.expr) -> _Flag | None:
+    """Return `half` of `half = wanted and <test>`, `self.half = <test>` and `half &= <test>`."""
     child: ast.AST = test
     for ancestor in script.ancestors(test):
         match ancestor:
@@ -76,11 +99,12 @@ def _flag_set_by(script: Script, test: ast.expr) -> ast.Name | None:
                 child = ancestor
                 continue
             case (
-                ast.Assign(targets=[ast.Name() as flag])
-                | ast.AugAssign(target=ast.Name() as flag, op=ast.BitAnd())
+                ast.Assign(targets=[(ast.Name() | ast.Attribute()) as flag])
+                | ast.AugAssign(target=(ast.Name() | ast.Attribute()) as flag, op=ast.BitAnd())
             ):
+                name = flag.id if isinstance(flag, ast.Name) else flag.attr
                 is_value = child is ancestor.value
-                return flag if is_value and _FLAG.search(flag.id) is not None else None
+                return flag if is_value and _FLAG.search(name) is not None else None
         break
     return None
 
