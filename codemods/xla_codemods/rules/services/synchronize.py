@@ -32,8 +32,8 @@ Use `xla.synchronize()`, which ends the graph and waits.
      return time.time() - start
 ```
 
-In a file that measures no time, a synchronisation in each step only prevents the host from
-tracing the next step. It is removed:
+In a file that measures no time and has no non-blocking copy to the host, a synchronisation in
+each step only prevents the host from tracing the next step. It is removed:
 
 ```diff
  import torch
@@ -67,7 +67,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import is_guarded
 from ...analysis.devices.specs import device_argument
-from ...analysis.inference.values import STREAM
+from ...analysis.inference.values import HOST, STREAM
+from ...analysis.syntax import keyword
 from ...analysis.training.turns import in_each_step
 from ...edits import Replace, remove
 from ...finding import Finding
@@ -93,7 +94,7 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     statement = script.parent(call)
     if isinstance(statement, ast.Expr) and call in in_each_step(script):
-        if not script.cached(_reads_a_clock):
+        if not script.cached(_reads_a_clock) and not script.cached(_copies_to_the_host):
             yield RULE.finding(script, call, _IN_EACH_STEP, remove(statement))
             return
     text, holes = script.devices.given(device_argument(call))
@@ -106,6 +107,22 @@ def _reads_a_clock(script: Script) -> bool:
     named = [node.id for node, _ in script.index.of(ast.Name)]
     named += [node.attr for node, _ in script.index.of(ast.Attribute)]
     return any(_CLOCK.search(name.lower()) for name in named)
+
+
+def _copies_to_the_host(script: Script) -> bool:
+    """Return True if a copy to the host may still be running: `x.to("cpu", non_blocking=True)`, `buffer.copy_(x, True)`."""
+    return any(
+        (is_copy or script.value(call, scope).has(HOST)) and _does_not_wait(call, is_copy)
+        for name, is_copy in (("to", False), ("copy_", True))
+        for call, scope in script.index.calls_of(name)
+    )
+
+
+def _does_not_wait(call: ast.Call, is_copy: bool) -> bool:
+    given = keyword(call, "non_blocking")
+    if given is None and is_copy and len(call.args) > 1:
+        given = call.args[1]
+    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
 
 
 @RULE.reference(*_NAMES)

@@ -89,3 +89,20 @@ def test_a_wait_in_every_step_goes_where_no_clock_is_read(line: str, after: str)
 def test_a_wait_that_is_handed_on_or_behind_the_loop_stays() -> None:
     source = STEP.replace("LINE", "pass") + "    torch.cuda.synchronize()\n"
     assert migrated(source).endswith("\n    xla.synchronize()\n")
+
+
+@pytest.mark.parametrize(
+    ("copy", "stays"),
+    [
+        ('host = x.cuda().to("cpu", non_blocking=True)', True),
+        ("buffer.copy_(loss, non_blocking=True)", True),
+        ("buffer.copy_(loss, True)", True),
+        ('host = x.cuda().to("cpu", non_blocking=False)', False),
+        ('y = x.to("cuda", non_blocking=True)', False),
+        ("buffer.copy_(loss)", False),
+    ],
+)
+def test_a_wait_for_a_copy_to_the_host_stays(copy: str, stays: bool) -> None:
+    source = STEP.replace("import time\n", "").replace(", timer", "")
+    after = migrated(source.replace("LINE", f"{copy}; torch.cuda.synchronize()"))
+    assert ("xla.synchronize()" in after) is stays
