@@ -14,7 +14,6 @@ from xla_migrate.runtime.compiling import line_report
 
 from ..e2e.fixtures import ROOT
 from .native import building
-from .rehearsal import QUICK_COMPILES
 
 SCRIPT = """\
 import torch
@@ -39,7 +38,7 @@ END
 
 def _run(folder: Path, script: str, **env: str) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(script)
-    own = {"PJRT_DEVICE": "CPU", "XLA_FLAGS": QUICK_COMPILES, **env}
+    own = {"PJRT_DEVICE": "CPU", **env}
     return subprocess.run(
         [sys.executable, "train.py"],
         cwd=folder,
@@ -74,6 +73,16 @@ def test_lines_on_xla(tmp_path: Path, end: str) -> None:
     assert ["1", "ran", "on", "the", "CPU", "train.py:15", "aten::bincount"] in rows
     late = [row for row in rows if row[1] == "compiled"]
     assert late == [["1", "compiled", "late", "train.py:13", "step", "mark"]]
+
+
+def test_a_line_is_found_after_its_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert line_report._line().partition(":")[0].endswith("test_line_report.py")
 
 
 @pytest.mark.e2e

@@ -20,6 +20,7 @@ FALLBACK, READ, COMPILED = "ran on the CPU", "read from the device", "compiled l
 _WARM = 3  # optimizer steps after which a compilation is late
 _SHOWN = 40  # lines of the table
 
+_START = os.getcwd()
 _counts: Counter[tuple[str, str, str]] = Counter()  # (event, file:line, operation)
 _state = {"steps": 0, "rank": 0, "pid": 0}
 
@@ -66,7 +67,12 @@ def _line() -> str:
         frame = frame.f_back
     if _is_library(frame.f_code.co_filename):
         return "a backward pass"  # in a thread of PyTorch
-    return f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _short(file: str) -> str:
+    """Return the path from the folder that the run started in: scripts change and delete folders."""
+    return os.path.relpath(file, _START) if os.path.isabs(file) else file
 
 
 def _is_library(file: str) -> bool:
