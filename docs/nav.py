@@ -26,6 +26,7 @@ ORDER = {
         "hand-written.md": "Code written for torch_xla",
         "native-style.md": "Without the runtime installed",
         "pre-commit.md": "pre-commit and CI",
+        "guides/my-machine.md": "My machine is ...",
         "guides/tpu-vm.md": "First hour on a TPU VM",
         "guides/trainium.md": "First hour on Trainium",
         "compile.md": "Compile for a TPU without one",

@@ -145,6 +145,13 @@ import torch_standin
 compiled = xla.compile(model, mode="max-autotune")
 x = torch.ones(3, 4, device=device)
 assert torch.equal(compiled(x), model(x)) and len(torch_standin.compiled) == 1
+assert torch.equal(compiled(x[:2]), model(x[:2]))  # a graph of static shapes, as Neuron wants it
+assert len(torch_standin.compiled) == 2
+compiled = xla.compile(model, dynamic=True)
+assert torch.equal(compiled(x), model(x))
+adam = torch.optim.Adam(model.parameters())
+step = xla.compile(adam.step)
+assert adam.param_groups[0]["capturable"] is (torch.accelerator.current_accelerator().type == "tpu")
 
 # activation checkpointing draws the same dropout twice
 x.requires_grad_()

@@ -18,6 +18,9 @@ from .._backend import memory_figures
 
 _OF_TORCH = ("cpu", "cuda", "xpu", "mps", "mtia")  # "cpu": if there is no accelerator
 
+# torch_tpu compiles an optimizer's step if its step counts are on the device.
+_COUNTS_ON_DEVICE = ("tpu",)
+
 # A process of torch_tpu 0.2 has the device that it was started for, and cannot choose another.
 _ONE_PER_PROCESS = ("tpu",)
 
@@ -36,15 +39,29 @@ def compile(kind: str, function: Any, options: Mapping[str, Any]) -> Any:
     """``torch.compile`` by the compiler that is registered under the device's name.
 
     Inductor, torch's default, has no code for these devices. ``mode`` and ``options`` are inductor's, so they are
-    left out, as is a ``backend`` that is for CUDA. Where no compiler has that name the function stays as it is.
+    left out, as is a ``backend`` that is for CUDA. If no compiler has that name, the function stays as it is.
+    Each shape gets a graph of its own (``dynamic=False``): these devices want static shapes, and Neuron refuses others.
     """
     asked = options.get("backend")
     if asked in (None, "inductor", "cudagraphs"):
         if kind not in torch._dynamo.list_backends(()):
             return function
         options = {k: v for k, v in options.items() if k not in ("mode", "options")}
-        options["backend"] = kind
+        options |= {"backend": kind, "dynamic": False}
+    optimizer = getattr(function, "__self__", None)
+    if kind in _COUNTS_ON_DEVICE and isinstance(optimizer, torch.optim.Optimizer):
+        _count_on_device(optimizer)
     return torch.compile(function, **options)
+
+
+def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
+    for group in optimizer.param_groups:
+        if "capturable" in group:
+            group["capturable"] = True
+            for parameter in group["params"]:
+                state = optimizer.state.get(parameter, {})
+                if isinstance(state.get("step"), torch.Tensor):
+                    state["step"] = state["step"].to(parameter.device)
 
 
 def process_group_backend(kind: str) -> str | None:

@@ -161,11 +161,16 @@ def _register_group(device: Any) -> None:
 
 
 def _register_compiler() -> None:
-    """A compiler of this name, which runs the graph as it is; inductor is refused, as torch_tpu does."""
+    """A compiler of this name, which runs the graph as it is; inductor is refused, as torch_tpu does.
+
+    As `neuron` it refuses shapes that are not known, as TorchNeuron does.
+    """
     import torch
     from torch._dynamo.backends import registry
 
     def compiler(graph: Any, inputs: Any) -> Any:
+        if NAME == "neuron" and any(isinstance(value, torch.SymInt) for value in inputs):
+            raise RuntimeError("dynamic shapes are not compiled")
         compiled.append(graph)
         return graph.forward
 
