@@ -53,7 +53,8 @@ if plan := os.environ.get({plan!r}):
     with open(plan) as file:
         address = {sides!r}[json.load(file)["side"]]
 elif sys.argv[1:3] != ["-m", "xla_migrate"]:
-    address = {sides!r}["target"]
+    is_eager = os.environ.get("XLA_MIGRATE_BACKEND") == "eager"
+    address = {sides!r}["reference" if is_eager else "target"]
 """
 _EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # what `sys.executable` is
 _SHARED = "XLA_MIGRATE_TESTS_WARM"  # the folder of the interpreters, in the environment

@@ -18,6 +18,12 @@ include = [*e.include_paths(), sysconfig.get_paths()["include"]]
 abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
 print(json.dumps([torch.__version__, include, e.library_paths(), abi]))
 """
+# A warm interpreter has imported torch before the folder is on its path.
+_IN_WARM = """
+import sys
+if "torch" in sys.modules:
+    sys.modules["torch"]._import_device_backends()
+"""
 
 
 def site(python: str, cache: Path) -> Path:
@@ -36,7 +42,7 @@ def site(python: str, cache: Path) -> Path:
         for path in [*sorted(SOURCES.iterdir()), HERE / "losses.py"]
         if path.is_file()
     )
-    key = hashlib.sha256(text + version.encode()).hexdigest()[:12]
+    key = hashlib.sha256(text + _IN_WARM.encode() + version.encode()).hexdigest()[:12]
     made = cache / f"standin-{version}-{key}"
     if made.exists():
         return made
@@ -44,6 +50,7 @@ def site(python: str, cache: Path) -> Path:
     _package(part, "torch_standin", SOURCES / "backend.py")
     _package(part, "loss_recorder", HERE / "losses.py")
     shutil.copy(SOURCES / "kernels.py", part / "torch_standin")
+    (part / "sitecustomize.py").write_text(_IN_WARM)
     _compile(part / "torch_standin" / "standin_device.so", include, libraries, abi)
     try:
         part.rename(made)

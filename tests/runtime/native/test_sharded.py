@@ -17,6 +17,7 @@ import torch
 
 from xla_codemods.engine import Options, migrate
 
+from ... import warm
 from ...e2e.fixtures import ROOT
 from ..rehearsal import free_port
 from . import building
@@ -45,7 +46,7 @@ def trained(site: Path, name: str, script: Path, *words: str) -> list[str]:
     }
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node=2", "--master_addr=127.0.0.1"]
     done = subprocess.run(
-        [sys.executable, *launcher, f"--master_port={free_port()}", str(script), *words],
+        [warm.choosing(), *launcher, f"--master_port={free_port()}", str(script), *words],
         env={**os.environ, **own},
         capture_output=True,
         text=True,

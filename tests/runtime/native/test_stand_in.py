@@ -17,6 +17,7 @@ import pytest
 
 from xla_migrate.ports import free_port
 
+from ... import warm
 from ...e2e.fixtures import ALL, ROOT
 from . import building
 from .training import TOLERANCE, Environment, difference, train
@@ -41,7 +42,7 @@ both = pytest.mark.parametrize("name", ["tpu", "neuron"])
 @pytest.fixture(scope="module")
 def where(request: pytest.FixtureRequest) -> Environment:
     cache = Path(request.config.cache.mkdir("standin"))  # type: ignore[union-attr]
-    return Environment(sys.executable, building.site(sys.executable, cache), {})
+    return Environment(warm.choosing(), building.site(sys.executable, cache), {})
 
 
 def run(where: Environment, name: str, script: str, *words: str, **env: str) -> str:
