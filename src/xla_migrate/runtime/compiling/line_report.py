@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from multiprocessing import util
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -39,6 +41,16 @@ def report_at_exit() -> None:
     importlib.import_module(f".{name}", __package__).install()
     atexit.register(_print)
     util.Finalize(None, _print, exitpriority=100)  # children of multiprocessing skip atexit
+    _print_before(os._exit)
+
+
+def _print_before(leave: Callable[[int], NoReturn]) -> None:
+    @functools.wraps(leave)
+    def left(status: int) -> NoReturn:
+        _print()
+        leave(status)
+
+    os._exit = left
 
 
 def note(event: str, operation: str, times: int = 1) -> None:
