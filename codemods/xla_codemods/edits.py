@@ -12,7 +12,7 @@ from typing import NamedTuple, Union
 
 
 class Replace(NamedTuple):
-    """The expression `node` becomes `text`. `is_moved`: what it was stands elsewhere, word for word."""
+    """The expression `node` becomes `text`. `is_moved`: its old text is unchanged in another place."""
 
     node: ast.expr
     text: str
@@ -66,14 +66,14 @@ class ReplaceStatement(NamedTuple):
 
 
 class InsertBefore(NamedTuple):
-    """`text` is put on lines of its own before the statement `node`."""
+    """`text` is inserted as separate lines before the statement `node`."""
 
     node: ast.stmt
     text: str
 
 
 class InsertAfter(NamedTuple):
-    """`text` is put on lines of its own behind the statement `node`."""
+    """`text` is inserted as separate lines after the statement `node`."""
 
     node: ast.stmt
     text: str

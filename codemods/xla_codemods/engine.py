@@ -42,9 +42,9 @@ _MORE = 3  # rewritings behind the first
 class Options(NamedTuple):
     """`select` and `ignore` hold codes or their beginnings ("XLA1"); an empty `select` selects all.
 
-    `wrappers` are the user's own names that the settings map. `parallel` is "spmd" where one process is to drive
-    all devices. `origin` is "torch_xla" where what was written by hand for it is to be rewritten, too. `style` is "native"
-    where the result is to do without `xla_migrate`; a file that has a copy of the runtime always is of that style.
+    `wrappers` are the user's own names that the settings map. `parallel` is "spmd" if one process drives all devices.
+    `origin` is "torch_xla" to rewrite code written for torch_xla, too. `style` is "native" if the result must not need
+    `xla_migrate`; a file that imports a copy of the runtime always has this style.
     Generated lines longer than `line_length` are split, and lint-free; 0 leaves them as the rules write them.
     """
 
@@ -83,7 +83,7 @@ def check(
 ) -> list[Finding]:
     """What is CUDA-only, slow or wrong on XLA in this source, in order of place; first what ends the attempt.
 
-    `project` is what the other modules of the program say of it, where they are known.
+    `project` describes the other modules of the program, if they are known.
 
     Raises:
         SourceError: it cannot be decoded or parsed.
@@ -124,7 +124,7 @@ def _followed(first: Migration, then: Migration, data: bytes) -> Migration:
 
 
 def _in_style(done: Migration, options: Options, path: str, project: Project | None) -> Migration:
-    """`done` without what needs `xla_migrate` installed, where that is asked for, or the file's own style."""
+    """Return `done` without calls that need `xla_migrate`, if the options or the file want the native style."""
     if options.style != "native" and _NATIVE.encode() not in done.data:
         return done
     styled = _rewritten(
@@ -297,7 +297,7 @@ def _wanted(script: Script, options: Options, found: list[Finding]) -> list[Find
 
 
 def _ends_the_attempt(finding: Finding) -> bool:
-    """True for a library without which the file does not run: it is said first, whatever else there is to do."""
+    """Return True for a library that the file cannot run without: its finding is listed first."""
     return finding.code in _FIRST and finding.severity == ERROR
 
 
@@ -427,7 +427,7 @@ _NAME_OF: dict[type[ast.AST], Callable[[Any], str | None]] = {
 
 
 def _imported_as(index: Index, names: set[str]) -> set[str]:
-    """The local names of those of `names` that are imported `from` somewhere, or by a star."""
+    """Return the local names of the `names` that a `from` import or a star import binds."""
     found: set[str] = set()
     for node, _ in index.of(ast.ImportFrom):
         for alias in node.names:

@@ -1,4 +1,4 @@
-"""What the rules about CUDA-only names share: the uses that nobody else deals with, and what the catalog says of them."""
+"""Shared by rules about CUDA-only names: uses that no other rule reports, and the catalog's advice about them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
 
 
 def _without(script: Script, use: Use) -> list[Edit]:
-    """Edits that take the import away; none where it may be there for its effect, or for others to import."""
+    """Return edits that remove the import; none if it may have an effect, or other modules may import from it."""
     statement = use.node
     assert isinstance(statement, Import)
     if use.dotted.partition(".")[0] in _FOR_EFFECT:
@@ -104,7 +104,7 @@ def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
 
 
 def _is_asked_for(script: Script, use: Use) -> bool:
-    """`isinstance(m, bnb.nn.Linear4bit)`: where there is none, the answer is no."""
+    """`isinstance(m, bnb.nn.Linear4bit)`: False without the library."""
     parent = script.parent(use.node)
     if isinstance(parent, (ast.Tuple, ast.List, ast.Set)):
         around = script.parent(parent)

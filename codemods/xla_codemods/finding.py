@@ -10,18 +10,18 @@ from .line_diff import opcodes
 
 # Severity: fails or is silently wrong on XLA; slow, or wrong in some runs; worth knowing, and never fails a check.
 ERROR, WARNING, INFO = "error", "warning", "info"
-# Effort: what is left to a person.
+# Effort: how much work the user has left.
 LOW, MEDIUM, HIGH = "low", "medium", "high"
 # Safety of a fix: means the same on XLA, and on CUDA through the runtime; may change results, made when asked for.
 SAFE, UNSAFE = "safe", "unsafe"
 
 
 class Finding(NamedTuple):
-    """One place and what is to be said of it. Lines and columns count from 1, columns in characters.
+    """A place and the message about it. Lines and columns count from 1, columns in characters.
 
     `severity`: `error` fails or is silently wrong on XLA; `warning` is slow, or wrong in some runs; `info` is
-    worth knowing and never fails a check. `safety` is None where there is no fix: a person decides. `outlasts` is
-    True where the fixes of others take away what shows it, and not what it says: it is left for a person all the same.
+    worth knowing and never fails a check. `safety` is None if there is no fix: the user decides. `outlasts` is True if
+    other fixes remove the code that shows the problem, but not the problem: the finding stays for the user.
     """
 
     code: str

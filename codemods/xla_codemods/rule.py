@@ -59,22 +59,21 @@ class Rule:
 
         Args:
             code: as "XLA101"; a code is never used again.
-            name: the words that people may use in its place.
+            name: a readable name that users may write instead of the code.
             severity: `ERROR`, `WARNING` or `INFO`.
-            effort: what is left to a person: `LOW`, `MEDIUM` or `HIGH`.
-            about: "speed" where what is found runs on XLA and computes the same, else "correctness".
-            shows_accelerator: False where programs that train on the CPU alone hold such findings, too: a file that
-                names no device and has no others is left alone.
-            behind: what `verify` may find wrong with the migrated script because of such a finding, as
-                `{"static shapes": LIKELY}`; what is not named here is as for all rules of the topic. `{}`: nothing, as of
-                a note that tells of no change.
-            origin: "torch_xla" where it rewrites what was written by hand for torch_xla, and is asked only with `--from
-                torch_xla`; "xla_migrate" where it rewrites what is the runtime's, for `--style native`.
-            of_step: what it finds of a training step, which stays where the sharding of the step's model is left: "step", "mark",
-                "turn", "precision", "file" or "wrapper" (`analysis/training/left`).
-            defers: True where it has what loops read read later, so that no mark has to stand before it.
-            first: True where a finding that is an error ends the attempt: it is listed before all others of its file.
-            of_what_runs: True where it is no finding in code that XLA does not reach, as behind a question for CUDA that stays.
+            effort: how much work the user has left: `LOW`, `MEDIUM` or `HIGH`.
+            about: "speed" if the code runs on XLA and computes the same, otherwise "correctness".
+            shows_accelerator: False if programs that train on the CPU alone have such findings, too. A file that names
+                no device and has only such findings is not reported.
+            behind: what `verify` may find wrong with the migrated script because of such a finding, for example
+                `{"static shapes": LIKELY}`. The topic's values apply to everything that is not listed. `{}`: nothing.
+            origin: "torch_xla" if the rule rewrites code written for torch_xla, and runs only with `--from torch_xla`;
+                "xla_migrate" if it rewrites calls of the runtime, for `--style native`.
+            of_step: the part of a training step that the rule changes: "step", "mark", "turn", "precision", "file" or
+                "wrapper". The part stays if the sharding of the step's model stays (`analysis/training/left`).
+            defers: True if the rule defers reads of loops, so that they need no step mark before them.
+            first: True if an error of this rule stops the migration: it is listed before the file's other findings.
+            of_what_runs: True if the rule reports nothing in code that XLA never runs, for example in a branch for CUDA.
         """
         self.of_step = of_step
         self.defers = defers
@@ -108,7 +107,7 @@ class Rule:
         return _register(self.methods, names)
 
     def reference(self, *dotted: str) -> Callable[[ReferenceCheck], ReferenceCheck]:
-        """Listen to these dotted names where they are not called."""
+        """Listen to these dotted names, except in calls."""
         LISTENED.update(dotted)
         return _register(self.references, dotted)
 
@@ -142,7 +141,7 @@ class Rule:
         severity: str | None = None,
         effort: str | None = None,
     ) -> Finding:
-        """A finding of this rule at `node`; without `edits` a person decides."""
+        """Return a finding of this rule at `node`; without `edits` the user decides."""
         line = getattr(node, "lineno", 1)
         end = getattr(node, "end_lineno", None) or line
         column = script.source.column

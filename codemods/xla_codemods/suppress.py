@@ -1,12 +1,10 @@
 """`# xla-migrate: ignore[XLA101]` and `# noqa: XLA101`: what a line says about itself; `ignore-file` about its file.
 
-Ours take codes, their beginnings (`XLA1`) and rules' names (`device-string`); `# noqa` takes whole codes, as elsewhere.
+`ignore` takes codes, their beginnings (`XLA1`) and rules' names (`device-string`). `# noqa` takes whole codes, and may
+be bare, as in other linters. An `ignore` that suppresses nothing is reported (XLA002).
 
-A bare `# noqa` is honoured too, as other linters do; a suppression of ours that suppresses nothing is a
-finding of its own (XLA002).
-
-A comment speaks for its own line; behind the end of a statement of several lines (after a backslash, in a string, or
-where a formatter has put it) for all of them.
+A comment applies to its line. At the end of a statement of several lines (after a backslash, in a string, or moved there
+by a formatter) it applies to the whole statement.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = "pyproject.toml"
 
-# Folders in which nobody writes training scripts by hand.
+# Folders that hold no training scripts written by hand.
 DEFAULT_EXCLUDES = (
     ".bzr",
     ".direnv",
@@ -52,7 +52,7 @@ DEFAULT_EXCLUDES = (
 )
 
 TARGETS = ("xla",)
-# What scripts are rewritten from; the first is the default. Those for torch_xla are left as they are unless it is named.
+# The library that scripts were written for. The default is the first; scripts for torch_xla stay unless it is given.
 ORIGINS = ("cuda", "torch_xla")
 # What the output is written with: the runtime, or torch_xla and a copy of parts of the runtime.
 STYLES = ("runtime", "native")
@@ -298,14 +298,14 @@ class _Reader:
             self.refuse(key, str(error))
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
-        """One of the words `known`; the first where the key is not there."""
+        """Return one of the words `known`; the first if the key is missing."""
         value = self.text(key)
         if value and value not in known:
             self.refuse(key, f'"{value}" is no such choice{nearest(value, known)}')
         return value or known[0]
 
     def target(self) -> dict[str, Any]:
-        """The table `target`, checked; empty where the key only names what is migrated to."""
+        """Return the checked table `target`; empty if the key only names the target."""
         table = self.table.get("target")
         if isinstance(table, dict):
             from .compiler.machines import machine_of

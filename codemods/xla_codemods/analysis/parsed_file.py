@@ -56,14 +56,14 @@ class ParsedFile:
         index: the nodes by type, each with its scope, and the calls by name.
         inference: what evaluates expressions; rules ask `value`.
         module: the scope of the module.
-        project: what the other modules of the program say of this one, or None.
+        project: the other modules of the program, or None.
         callers: the calls of this file's functions in other modules, or None.
-        parallel: "spmd" where one process is to drive all devices.
+        parallel: "spmd" if one process drives all devices.
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
-        reads_later: False where what the loop reads is to stay where it is (`--ignore XLA503`, `--from torch_xla`).
-        is_kept: tells of a node whether a comment keeps what it reads where it is (`# xla-migrate: ignore[XLA503]`).
-        is_native: True where the result is to do without `xla_migrate`.
+        reads_later: False if host reads of loops are not deferred (`--ignore XLA503`, `--from torch_xla`).
+        is_kept: True for a node whose host read a comment keeps (`# xla-migrate: ignore[XLA503]`).
+        is_native: True if the result must not need `xla_migrate`.
         needed: modules that new text names and that the file does not import yet; a fix adds to it.
     """
 
@@ -82,9 +82,8 @@ class ParsedFile:
         self.reads_later = reads_later
         self.path = path
         self.project = project
-        self.parallel = parallel  # "spmd" where one process is to drive all devices
-        # "torch_xla" where code that was written by hand for it is to be rewritten, "xla_migrate" where what calls the
-        # runtime, or a copy of it.
+        self.parallel = parallel  # "spmd" if one process drives all devices
+        # "torch_xla" to rewrite code written for it, "xla_migrate" to rewrite calls of the runtime or a copy of it
         its_names = (origin, library_types.VENDORED) if origin == "xla_migrate" else (origin,)
         self.origin = origin if origin and source.mentions(*its_names) else ""
         self.is_native = style == "native" or f"import {library_types.VENDORED}" in source.text
@@ -128,7 +127,7 @@ class ParsedFile:
 
     @cached_property
     def xla(self) -> str:
-        """The local name of the runtime: the one the file has given it, `xla`, or where that is taken another."""
+        """The local name of the runtime: the file's own name for it, otherwise `xla`, or another one if `xla` is taken."""
         for name in self.module.bindings:
             if self.module.dotted(name) == library_types.RUNTIME:
                 return name
@@ -217,7 +216,7 @@ class ParsedFile:
         )
 
     def reaching(self, name: ast.Name) -> list[Binding]:
-        """The bindings that a read of `name` may see; none where it is not bound in this file."""
+        """Return the bindings that a read of `name` may see; none if this file does not bind it."""
         found = self.index.scope(name).find(name.id)
         return flow.reaching(found[1], name, found[0], self.parents) if found else []
 
@@ -300,7 +299,7 @@ class ParsedFile:
         return not self.inherits_unknown(value)
 
     def inherits_unknown(self, value: Value) -> bool:
-        """True if `value` is of a class of the program that inherits from one which nobody knows."""
+        """Return True if `value` is of a class of the program that inherits from an unknown class."""
         definition = value.definition
         return isinstance(definition, ast.ClassDef) and derives_from_unknown(
             self.inference, definition

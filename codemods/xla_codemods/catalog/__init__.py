@@ -1,6 +1,6 @@
 """The table of CUDA-only names: one row each, with what becomes of it on XLA.
 
-Loaded when somebody asks for a row; `families` tells cheaply whether a name is CUDA-only at all.
+Loaded at the first lookup; `families` decides cheaply whether a name is CUDA-only.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _rows(rooms: tuple[str, ...]) -> dict[str, Row]:
 
 
 def lookup(dotted: str) -> Row | None:
-    """The row of `dotted`, under any of the spellings that mean it; None where there is none."""
+    """Return the row of `dotted`, in any of its spellings, or None."""
     for spelling in _spellings(dotted):
         is_torch = spelling.partition(".")[0] == "torch"
         rows = _rows(_OF_TORCH if is_torch else _OF_OTHERS)

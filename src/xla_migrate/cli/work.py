@@ -23,7 +23,7 @@ _COLLECT_AFTER = 16 << 20
 
 
 class RunOptions:
-    """What the command line asks for, of every file; the attributes are named as the command's arguments."""
+    """The options of the command line that apply to every file, named as the command's arguments."""
 
     __slots__ = (
         "_projects",
@@ -63,7 +63,7 @@ class RunOptions:
         self.verbose = verbose
         self.destinations: dict[
             str, str
-        ] = {}  # path -> where its result goes, where that is not the path itself
+        ] = {}  # path -> the path of its result, if it is another one
         self._projects: Projects | None = None
 
     @property
@@ -135,7 +135,7 @@ def do(
     if is_ours and recall is not None and (known := recall(found, digest)) is not None:
         unsafe = options.is_unsafe(found.settings)
         return FileResult(FileOutcome(found.shown, known, unsafe), known_as, digest, known)
-    # A file that somebody named is told to be broken even if there is nothing for us in it.
+    # A broken file that the user named is reported even if it has nothing to migrate.
     if is_ours:
         verdict = verdict_on(data, found, options)
     else:

@@ -83,7 +83,7 @@ def optimizer_step(
 
 
 def step_if(optimizer: Any, where: Any, average: bool | None, arguments: dict[str, Any]) -> Any:
-    """``optimizer.step(**arguments)`` where `where` holds; on several replicas that average, where it holds on all."""
+    """``optimizer.step(**arguments)`` if `where` holds; on several replicas that average, if it holds on all."""
     if where is True:
         return optimizer.step(**arguments)
     if not waits(where):
@@ -102,7 +102,7 @@ _is_warned = False
 
 
 def _warn_of_the_host(optimizer: Any) -> None:
-    """Once: a script whose own switch has chosen the CPU trains there, and nobody would know."""
+    """Warn once: a script whose own switch has chosen the CPU trains there without a sign."""
     global _is_warned
     if _is_warned:
         return
@@ -118,7 +118,7 @@ def _warn_of_the_host(optimizer: Any) -> None:
 
 
 def reduce_unasked(optimizer: Any, average: bool | None = None) -> None:
-    """What a step does with gradients that nobody has said must be averaged."""
+    """Return what a step does with gradients if the script does not say whether to average them."""
     if average is None and _gradients.wrapper_exists():
         if world_size() > 1:
             _gradients.check_complete(optimizer)

@@ -13,7 +13,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 class Said(NamedTuple):
-    """What is said of the text between two offsets, and what takes its place (None: a person decides)."""
+    """The message about the text between two offsets, and the replacement (None: the user decides)."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ def in_launcher(name: str, words: Sequence[Word], devices: int = 0) -> Iterator[
     Args:
         name: as `program` tells it.
         words: from the program on.
-        devices: how many XLA devices a host has, 0 where nobody has said so.
+        devices: how many XLA devices a host has, 0 if unknown.
     """
     if name in ("torchrun", "torch.distributed.run", "torch.distributed.launch"):
         yield from _torchrun(words, devices)
@@ -95,7 +95,7 @@ def _torchrun(words: Sequence[Word], devices: int) -> Iterator[Said]:
             yield Said(start, end, message, number)
 
 
-# Options of DeepSpeed's launcher, and torchrun's; "" for those that torchrun needs not be told.
+# Options of DeepSpeed's launcher, and of torchrun; "" for options that torchrun does not need.
 _OF_DEEPSPEED = {
     "num_gpus": "nproc_per_node",
     "num_accelerators": "nproc_per_node",
@@ -107,7 +107,7 @@ _FLAGS_OF_DEEPSPEED = {"no_local_rank": "", "no_python": "no_python", "module": 
 
 
 def _as_torchrun(words: Sequence[Word], devices: int) -> str:
-    """The same on one host by torchrun; empty where the launcher is told of hosts, or what torchrun has not."""
+    """Return the torchrun command for one host; empty for several hosts, or options that torchrun lacks."""
     options: dict[str, str] = {}
     rest = iter(words[1:])
     for word in rest:

@@ -90,7 +90,7 @@ class Numbers:
         return self._kind(target, node.id, 0) == DEVICE
 
     def may_be_none(self, node: ast.expr) -> bool:
-        """True if `node` is a parameter that is None where a call does not give it: then nothing is moved."""
+        """Return True if `node` is a parameter that is None by default: then nothing is moved."""
         found = self.home.indexed.scope(node).find(node.id) if isinstance(node, ast.Name) else None
         if found is None or not isinstance(node, ast.Name):
             return False
@@ -390,7 +390,7 @@ class Numbers:
 
 
 def _defined(index: Index) -> set[str]:
-    """The functions and classes of a module, those of classes included."""
+    """Yield the functions and classes of a module and of its classes."""
     functions = {node.name for node, _ in index.of(ast.FunctionDef)}
     own = index.module.bindings.items()
     return functions | {name for name, found in own if found[0].how in {"def", "class"}}
@@ -415,7 +415,7 @@ def _is_made_where_named(
 
 
 def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    """True if `node` stands where somebody has asked whether it is None."""
+    """Return True if a test for None guards `node`."""
     child: ast.AST = node
     current = parents.get(node)
     while current is not None:
@@ -428,7 +428,7 @@ def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
 
 
 def _parameter(node: ast.expr, scope: Scope) -> str:
-    """The name of `node`, where it is a parameter of the function of `scope` and nothing else; else empty."""
+    """Return the name of `node` if it is only a parameter of the function of `scope`, otherwise ""."""
     bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
     alone = bool(bindings) and all(b.how == "parameter" for b in bindings)
     return node.id if isinstance(node, ast.Name) and alone else ""

@@ -68,7 +68,7 @@ _WITHOUT = {
     "torch_autocast": "the engine for XLA has no autocast: leave it out, and switch `bf16` on",
     "wandb": _MONITOR,
 }
-# What DeepSpeed does where nothing is said: of some it is the other value that asks for something.
+# DeepSpeed's defaults: for some options only the other value has an effect.
 DEFAULTS: dict[str, object] = {
     "gradient_allreduce_op": "mean",
     "managed_gradient_accumulation": True,
@@ -102,7 +102,7 @@ def is_configuration(table: object) -> bool:
 
 
 def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
-    """What a configuration asks for and XLA has no counterpart of."""
+    """Return the parts of a configuration that have no counterpart on XLA."""
     for name, value in table.items():
         if name not in TAKEN and not _is_off(name, value):
             unknown = f"the engine for XLA has no `{name}`: leave it out"
@@ -113,7 +113,7 @@ def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
 
 
 def _is_off(name: str, value: object) -> bool:
-    """True if `name` asks for nothing with this value."""
+    """Return True if `name` with this value changes nothing."""
     if name in DEFAULTS:
         return (value.lower() if isinstance(value, str) else value) == DEFAULTS[name]
     if isinstance(value, Mapping):
@@ -172,7 +172,7 @@ def _is_offloaded(value: object) -> bool:
     return value is True
 
 
-# What a trainer is to be told that does without DeepSpeed.
+# Options of a trainer without DeepSpeed.
 
 # Of an optimizer's parameters, transformers' names.
 _PARAMETERS = {
@@ -227,7 +227,7 @@ def of_accelerate(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stage(table: Mapping[str, Any]) -> int:
-    """ZeRO's stage; 0 where nobody knows it."""
+    """Return ZeRO's stage; 0 if it is unknown."""
     zero = table.get("zero_optimization")
     value = zero.get("stage") if isinstance(zero, Mapping) else None
     return value if isinstance(value, int) else 0

@@ -81,7 +81,7 @@ def logged_in_each_step(script: Script, owner: str, always: Collection[ast.AST])
         elif library_of(makers(script, node)) in _LOG_METHODS:
             continue
         elif not _is_tested(script.parent(node)):
-            raise Blocked(f"`{owner}` is asked for more in every step")
+            raise Blocked(f"the script uses `{owner}` in other ways in every step")
     return found
 
 
@@ -117,7 +117,7 @@ def _is_own_recorder(script: Script, owner: ast.expr, method: str, made: set[str
 def _classes_of(
     script: Script, owner: ast.expr, made: set[str], method: str
 ) -> list[tuple[Script, ast.ClassDef] | None]:
-    """The class of `logger`, and those of all `callbacks` in `for callback in callbacks:`."""
+    """Return the class of `logger`, or the classes of all `callbacks` in `for callback in callbacks:`."""
     each = elements(script, owner) if isinstance(owner, ast.Name) else None
     if each is None:
         return [_class_of(script, owner, made, method)]
@@ -127,7 +127,7 @@ def _classes_of(
 def _class_of(
     script: Script, owner: ast.expr, made: set[str], method: str
 ) -> tuple[Script, ast.ClassDef] | None:
-    """The class, where no class that derives from it may have another such method."""
+    """Return the class if no class that derives from it may have another such method."""
     value = script.value(owner)
     if isinstance(value.definition, ast.ClassDef):
         found: tuple[Script, ast.ClassDef] | None = script, value.definition
