@@ -176,11 +176,14 @@ def test_which_backend_is_taken_and_why(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, {"backend": "tpu"}),
-        ({"mode": "max-autotune", "fullgraph": True}, {"backend": "tpu", "fullgraph": True}),
-        ({"backend": "inductor", "options": {"a": 1}}, {"backend": "tpu"}),
-        ({"backend": "cudagraphs"}, {"backend": "tpu"}),
-        ({"backend": "aot_eager", "dynamic": False}, {"backend": "aot_eager", "dynamic": False}),
+        ({}, {"backend": "tpu", "dynamic": False}),
+        (
+            {"mode": "max-autotune", "fullgraph": True},
+            {"backend": "tpu", "fullgraph": True, "dynamic": False},
+        ),
+        ({"backend": "inductor", "options": {"a": 1}}, {"backend": "tpu", "dynamic": False}),
+        ({"backend": "cudagraphs", "dynamic": True}, {"backend": "tpu", "dynamic": False}),
+        ({"backend": "aot_eager", "dynamic": True}, {"backend": "aot_eager", "dynamic": True}),
     ],
 )
 def test_a_device_is_compiled_for_by_its_own_compiler(
