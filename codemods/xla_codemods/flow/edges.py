@@ -9,7 +9,7 @@ from typing import Protocol
 from ..analysis.bindings import Binding
 from ..analysis.inference.unpacking import part
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import argument_for, is_static, walk_body
+from ..analysis.syntax import argument_for, walk_body
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -83,8 +83,8 @@ def callers(file: File, function: FunctionNode) -> list[ast.Call]:
 
 def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
     """Return what `call` passes to the parameter `name` of `function`."""
-    skips = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
-    return argument_for(name, function, call, skip_self=skips)
+    is_method = isinstance(file.parent(function), ast.ClassDef)
+    return argument_for(name, function, call, skip_self=is_method)
 
 
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:

@@ -390,7 +390,7 @@ class Numbers:
 
 
 def _defined(index: Index) -> set[str]:
-    """Yield the functions and classes of a module and of its classes."""
+    """Return the names of all functions, methods included, and of the classes of the module."""
     functions = {node.name for node, _ in index.of(ast.FunctionDef)}
     own = index.module.bindings.items()
     return functions | {name for name, found in own if found[0].how in {"def", "class"}}

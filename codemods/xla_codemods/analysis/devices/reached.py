@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
+from ...flow.edges import argument
 from ..scopes import Binding, FunctionNode, Scope
-from ..syntax import argument_for
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
 
@@ -43,15 +43,15 @@ def _sinks(script: Script) -> Iterator[ast.expr]:
         dotted = script.dotted(call.func, scope) or ""
         if not (name in TENSOR_METHODS or dotted.startswith("torch.") or dotted in _UNBOUND):
             continue
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
             if dotted in _UNBOUND:
-                is_one = argument is not call.args[0]
-            elif isinstance(argument, ast.Starred):
+                is_one = given is not call.args[0]
+            elif isinstance(given, ast.Starred):
                 is_one = dotted == "torch.device" or name == "to"
             else:
-                is_one = not isinstance(argument, ast.Constant) and place(script, argument) == SINK
+                is_one = not isinstance(given, ast.Constant) and place(script, given) == SINK
             if is_one:
-                yield argument
+                yield given
 
 
 class _Made:
@@ -133,8 +133,7 @@ class _Made:
             yield from self._arguments(binding.node.arg, function, call)
 
     def _arguments(self, name: str, function: FunctionNode, call: ast.Call) -> Iterator[ast.expr]:
-        is_method = isinstance(self.script.parent(function), ast.ClassDef)
-        given = argument_for(name, function, call, skip_self=is_method)
+        given = argument(self.script, name, function, call)
         if given is not None:
             yield given
         else:

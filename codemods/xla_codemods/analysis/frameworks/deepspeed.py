@@ -102,7 +102,7 @@ def is_configuration(table: object) -> bool:
 
 
 def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
-    """Return the parts of a configuration that have no counterpart on XLA."""
+    """Yield the parts of a configuration that have no counterpart on XLA."""
     for name, value in table.items():
         if name not in TAKEN and not _is_off(name, value):
             unknown = f"the engine for XLA has no `{name}`: leave it out"

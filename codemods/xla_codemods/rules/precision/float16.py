@@ -99,7 +99,7 @@ from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
-from ...analysis.training.tensors.half_on_xla import HalvesOnXla
+from ...analysis.training.tensors.half_on_xla import halves_on_xla
 from ...analysis.training.tensors.half_precision import (
     bfloat16_for,
     converted_to,
@@ -188,7 +188,7 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def chosen(script: Script) -> Iterator[Finding]:
     """`torch.float16 if use_cuda else torch.float32`: True on XLA, too."""
     if script.accelerated and _HALF_TEXT.search(script.source.text):
-        for found in script.cached(HalvesOnXla).all:
+        for found in script.cached(halves_on_xla):
             if found.edits:
                 yield RULE.finding(script, found.values[0], _CHOSEN, *found.edits)
                 continue
@@ -199,7 +199,8 @@ def chosen(script: Script) -> Iterator[Finding]:
 
 def _is_decided(script: Script, node: ast.AST) -> bool:
     """Return True if a test around `node` asks for float16 or for a tensor's type, or is reported by itself."""
-    return node in script.cached(HalvesOnXla).values or any(
+    is_reported = any(node in found.values for found in script.cached(halves_on_xla))
+    return is_reported or any(
         isinstance(ancestor, (ast.If, ast.IfExp))
         and DECIDING.search(script.segment(ancestor.test)) is not None
         for ancestor in script.ancestors(node)

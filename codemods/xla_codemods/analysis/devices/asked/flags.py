@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
+from ....flow.edges import argument
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
-from ...scopes import FunctionNode, Scope
-from ...syntax import argument_for, keyword
+from ...scopes import Scope
+from ...syntax import keyword
 from ..availability import asks_availability
 from ..specs import Devices
 
@@ -74,7 +75,7 @@ def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
                         yield binding.value
                 if binding.how == "parameter":
                     yield from _passed(script, name, binding.node)
-        case ast.Attribute(attr=name):
+        case ast.Attribute():
             for statement, _ in script.index.assignments(ast.unparse(node)):
                 yield statement.value
         case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
@@ -88,17 +89,13 @@ def _passed(script: ParsedFile, name: str, parameter: ast.AST) -> Iterator[ast.e
     function = script.function(parameter)
     if not isinstance(function, _FUNCTIONS):
         return
-    owner = _class_around(script, function)
-    called = owner.name if owner is not None and function.name == "__init__" else function.name
+    owner = script.parent(function)
+    is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
+    called = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
     for call, _ in script.index.calls_of(called):
-        value = argument_for(name, function, call, skip_self=owner is not None)
+        value = argument(script, name, function, call)
         if value is not None:
             yield value
-
-
-def _class_around(script: ParsedFile, function: FunctionNode) -> ast.ClassDef | None:
-    parent = script.parent(function)
-    return parent if isinstance(parent, ast.ClassDef) else None
 
 
 def _entries(script: ParsedFile, owner: ast.expr, key: str) -> Iterator[ast.expr]:

@@ -30,14 +30,11 @@ class HalfOnXla(NamedTuple):
     edits: list[Replace]
 
 
-class HalvesOnXla:
-    """All of them in one script. If one cannot keep its precision, none does: the types of tensors would differ."""
-
-    def __init__(self, script: Script) -> None:
-        found = [*_chosen(script), *_by_flags(script)]
-        is_known = all(each.edits for each in found)
-        self.all = found if is_known else [each._replace(edits=[]) for each in found]
-        self.values = {value for each in self.all for value in each.values}
+def halves_on_xla(script: Script) -> list[HalfOnXla]:
+    """Return all of a script. If one cannot keep its precision, none does: the types of tensors would differ."""
+    found = [*_chosen(script), *_by_flags(script)]
+    is_known = all(each.edits for each in found)
+    return found if is_known else [each._replace(edits=[]) for each in found]
 
 
 def _chosen(script: Script) -> Iterator[HalfOnXla]:
