@@ -81,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
         fail(f"{told} (see `xla-migrate verify --help`)")
 
 
-def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
+def positive(kind: Callable[[str], float]) -> Callable[[str], float]:
     def number(text: str) -> float:
         try:
             value = kind(text)
@@ -131,7 +131,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=Aligned,
     )
     add = out.add_argument
-    whole, real = _positive(int), _positive(float)
+    whole, real = positive(int), positive(float)
     add("paths", nargs="*", metavar="SCRIPT", help=argparse.SUPPRESS)
     add(
         "--steps",

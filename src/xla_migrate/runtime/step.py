@@ -118,7 +118,7 @@ def _warn_of_the_host(optimizer: Any) -> None:
 
 
 def reduce_unasked(optimizer: Any, average: bool | None = None) -> None:
-    """Return what a step does with gradients if the script does not say whether to average them."""
+    """Average gradients before a step if the script does not say whether to, or check that they are averaged."""
     if average is None and _gradients.wrapper_exists():
         if world_size() > 1:
             _gradients.check_complete(optimizer)

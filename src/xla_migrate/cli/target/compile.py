@@ -17,6 +17,7 @@ from ...verify.judge import graph_count
 from ..migrated_project import migrated_or_fail, places
 from ..subparser import SubcommandParser
 from ..usage import fail
+from ..verify_arguments import positive
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def main(words: Sequence[str]) -> int:
     own, args = _split(list(words))
     asked = _parser().parse_args(own)
     script = Path(asked.script)
-    if not asked.target and (not asked.max_graphs or asked.fit):
+    if not asked.target and (asked.max_graphs is None or asked.fit):
         fail("compile needs --for TOPOLOGY, or --max-graphs N")
     if not script.is_file():
         fail(f"{asked.script}: no such script")
@@ -53,7 +54,8 @@ def main(words: Sequence[str]) -> int:
         if target is None:
             traced = session.trace_script(script, args, options, proposed.files)
             show("")
-            return _tell_graphs(traced, asked, places(proposed))
+            _tell_graphs(traced, asked, places(proposed))
+            return _code_of_graphs(traced, asked.max_graphs)
 
         def compiled(args: Sequence[str]) -> session.CompileOutcome:
             return session.compile_script(script, args, target, options, proposed.files)
@@ -71,9 +73,9 @@ def main(words: Sequence[str]) -> int:
         fail(str(error))
     show("")
     _tell(outcome, asked, places(proposed))
-    if asked.max_graphs:
-        return outcome.exit_code or _tell_graphs(outcome.tracing, asked, places(proposed))
-    return outcome.exit_code
+    if asked.max_graphs is None:
+        return outcome.exit_code
+    return outcome.exit_code or _code_of_graphs(outcome.tracing, asked.max_graphs)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -125,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--max-graphs",
-        type=_count,
+        type=positive(int),
         metavar="N",
         help="fail if the whole training compiles more graphs, and report their causes; works without --for",
     )
@@ -166,7 +168,7 @@ def _options(asked: argparse.Namespace, show: Callable[[str], None]) -> session.
         steps=asked.steps,
         patience=asked.patience,
         execute=asked.execute_on_cpu,
-        explain=bool(asked.max_graphs),
+        explain=asked.max_graphs is not None,
         jobs=asked.jobs,
         timeout=asked.timeout,
         cache=not asked.no_cache,
@@ -221,23 +223,30 @@ def _fitted(
     return 0 if found.largest is not None else 1
 
 
-def _tell_graphs(traced: Tracing, asked: argparse.Namespace, place: Callable[[str], str]) -> int:
-    """Print how many graphs the whole training compiles, and why; return the exit code."""
-    causes = graph_count.groups(traced.causes, traced.steps)
-    found = graph_count.predicted(causes, traced.left_out)
+def _tell_graphs(traced: Tracing, asked: argparse.Namespace, place: Callable[[str], str]) -> None:
+    """Print how many graphs the whole training compiles, and why."""
     if asked.output_format == "json":
-        plain = {"predicted": found, "seen": len(traced.causes), "steps": traced.steps}
-        groups = [graph_count.shown(group, place) for group in causes]
-        print(json.dumps({**plain, "causes": groups, "problem": traced.problem or None}, indent=2))
+        print(json.dumps(report.plain_count(traced, place), indent=2))
     else:
-        print("\n".join(report.count_lines(traced, causes, asked.max_graphs, place)))
-    return 1 if found > asked.max_graphs else 2 if traced.problem else 0
+        print("\n".join(report.count_lines(traced, asked.max_graphs, place)))
+
+
+def _code_of_graphs(traced: Tracing, limit: int) -> int:
+    causes = graph_count.groups(traced.causes, traced.steps)
+    is_over = graph_count.predicted(causes, traced.left_out) > limit
+    return 1 if is_over else 2 if traced.problem else 0
 
 
 def _tell(
     outcome: session.CompileOutcome, asked: argparse.Namespace, place: Callable[[str], str]
 ) -> None:
+    is_counted = asked.max_graphs is not None
     if asked.output_format == "json":
-        print(json.dumps(report.plain(outcome, place), indent=2))
-    else:
-        print("\n".join(report.lines(outcome, place)))
+        plain = report.plain(outcome, place)
+        if is_counted:
+            plain["number_of_graphs"] = report.plain_count(outcome.tracing, place)
+        print(json.dumps(plain, indent=2))
+        return
+    print("\n".join(report.lines(outcome, place)))
+    if is_counted:
+        _tell_graphs(outcome.tracing, asked, place)

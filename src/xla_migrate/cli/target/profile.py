@@ -12,7 +12,7 @@ from ...verify.judge.judgement import Status
 from ..migrated_project import migrated_or_fail, places, tell_what_is_left
 from ..subparser import SubcommandParser
 from ..usage import fail
-from ..verify_arguments import split
+from ..verify_arguments import positive, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--skip", type=int, default=3, metavar="N", help="training steps before the trace (3)")
     add("--steps", type=int, default=20, metavar="N", help="training steps in the trace (20)")
     add(
-        "--max-graphs", type=int, metavar="N", help="fail if more graphs are compiled; names causes"
+        "--max-graphs",
+        type=positive(int),
+        metavar="N",
+        help="fail if more graphs are compiled; names causes",
     )
     add("--run-on", action="store_true", help="let the script go on after them")
     add("--nproc", type=int, default=1, metavar="N", help="processes; each profiles itself")

@@ -68,9 +68,8 @@ def _stepped(*_: Any) -> None:
     _state["steps"] += 1
 
 
-_INSIDE = tuple(
-    os.path.dirname(path) + os.sep for path in (torch.__file__, os.path.dirname(__file__))
-)
+_RUNTIME = os.path.dirname(os.path.dirname(__file__))
+_INSIDE = (os.path.dirname(torch.__file__) + os.sep, _RUNTIME + os.sep)
 
 
 def _line() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...known_errors.explain import explained, last_known
@@ -104,10 +104,21 @@ def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
         yield "one chip's program: this script is not SPMD, and what replicas reduce between them is not in it"
 
 
-def count_lines(
-    traced: Tracing, causes: Sequence[graph_count.Group], limit: int, place: Place
-) -> Iterator[str]:
-    """Return how many graphs the whole training compiles, with the causes."""
+def plain_count(traced: Tracing, place: Place = str) -> dict[str, Any]:
+    """Return the number of graphs and their causes for JSON."""
+    causes = graph_count.groups(traced.causes, traced.steps)
+    return {
+        "predicted": graph_count.predicted(causes, traced.left_out),
+        "seen": len(traced.causes),
+        "steps": traced.steps,
+        "causes": [graph_count.shown(group, place) for group in causes],
+        "problem": _placed(traced.problem, place) or None,
+    }
+
+
+def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str]:
+    """Yield lines: how many graphs the whole training compiles, and their causes."""
+    causes = graph_count.groups(traced.causes, traced.steps)
     found = graph_count.predicted(causes, traced.left_out)
     verdict = "more than the" if found > limit else "at most the"
     total = graph_count.total(causes, traced.left_out)
