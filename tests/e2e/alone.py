@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def rounded(text: str) -> str:
-    """The text with its fractions to five digits, which is what XLA and torch agree on."""
+    """Return the text with its fractions to five digits: XLA:CPU rounds the last ones by the processor that it runs on."""
     return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.5g}", text)
 
 

@@ -72,7 +72,8 @@ def test_training_is_torch_s(options: tuple[str, ...]) -> None:
     )
     assert_same(found, expected, 1e-5)
     for name, tensor in expected["saved"].items():
-        if not name.endswith("in_proj_bias"):  # The keys' part has a gradient of rounding alone.
+        # XLA:CPU rounds by the processor that it runs on. The keys' part of a bias has a gradient of rounding alone.
+        if not name.endswith("in_proj_bias"):
             torch.testing.assert_close(found["saved"][name], tensor, atol=3e-5, rtol=1e-4)
 
 

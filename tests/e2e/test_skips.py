@@ -27,7 +27,11 @@ def _printed(text: bytes, kind: str, folder: Path, **more: str) -> list[str]:
 @pytest.mark.parametrize("kind", ["by_norm", "by_loss", "turns", "saved"])
 def test_it_trains_the_same(kind: str, tmp_path: Path) -> None:
     source = SCRIPT.read_bytes()
-    after = migrate(source).data
+    result = migrate(source)
+    assert "XLA503" in {
+        finding.code for finding in result.left
+    }  # the conditions are read, and reported
+    after = result.data
     before = source.replace(b'torch.device("cuda")', b'torch.device("cpu")')
     original = _printed(before, kind, tmp_path / "original")
     assert _printed(after, kind, tmp_path / "migrated") == original
