@@ -50,6 +50,34 @@ for epoch in range(50):
 """
 
 
+DEFERRED = """
+import torch
+from xla_migrate import runtime as xla
+
+model = torch.nn.Linear(4, 2).to(xla.xla_device())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    loss = model(torch.ones(3, 4).to(xla.xla_device())).square().mean()
+    loss.backward()
+    xla.optimizer_step(optimizer)
+    xla.later(lambda step=step, loss=loss: print(step, loss.item()))
+    xla.mark_step()
+"""
+
+
+@pytest.mark.e2e
+def test_a_script_with_deferred_output_is_traced_to_its_end(tmp_path: Path) -> None:
+    """Recording a graph opens a file, before which the runtime computes what waits: that must not begin again."""
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    script.write_text(DEFERRED)
+    found = tracing.trace(script, [], tmp_path / "run", timeout=100)
+    assert found.problem == "", found.output
+    assert found.steps == 6
+    assert found.output.split()[::2] == ["0", "1", "2", "3", "4", "5"]
+
+
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tracing.Tracing:
     folder = tmp_path_factory.mktemp("everything")

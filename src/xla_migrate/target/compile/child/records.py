@@ -7,6 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+# The runtime replaces `open`, and computes deferred values before a file is opened again. A graph is recorded in the
+# middle of such a computation, which would begin again.
+_open = open
+
 _folder: Path | None = None
 
 
@@ -20,7 +24,7 @@ def write(kind: str, **what: Any) -> None:
     """Append an event. Each process has a file of its own."""
     if _folder is not None:
         line = json.dumps({"kind": kind, **what}) + "\n"
-        with (_folder / f"events.{os.getpid()}.jsonl").open("a", encoding="utf-8") as file:
+        with _open(_folder / f"events.{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
             file.write(line)
 
 
@@ -28,11 +32,12 @@ def keep(name: str, text: str) -> str:
     """Write a file of text beside the events; its name."""
     assert _folder is not None
     own = f"{os.getpid()}.{name}"
-    (_folder / own).write_text(text, encoding="utf-8")
+    with _open(_folder / own, "w", encoding="utf-8") as file:
+        file.write(text)
     return own
 
 
 def crash_file() -> Any:
     """Where Python writes its stack if the process is aborted. Stays open."""
     assert _folder is not None
-    return (_folder / f"crash.{os.getpid()}.txt").open("w", encoding="utf-8")
+    return _open(_folder / f"crash.{os.getpid()}.txt", "w", encoding="utf-8")
