@@ -83,6 +83,13 @@ def choosing() -> str:
     return str(client)
 
 
+def shared() -> str:
+    """The folder that all processes of this session share."""
+    if _SHARED not in os.environ:
+        share()
+    return os.environ[_SHARED]
+
+
 def share() -> None:
     """Let all processes that this one starts use the same interpreters; they end with this one."""
     folder = tempfile.mkdtemp(prefix="warm-")
@@ -96,9 +103,7 @@ def share() -> None:
 @functools.cache
 def python(*modules: str, executable: str = sys.executable) -> str:
     """An interpreter that has imported the modules, started where no process has asked for it yet."""
-    if _SHARED not in os.environ:
-        share()
-    folder = Path(os.environ[_SHARED])
+    folder = Path(shared())
     client = folder / f"{zlib.crc32(' '.join(modules).encode()):x}" / "python"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

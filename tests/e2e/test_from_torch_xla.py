@@ -13,12 +13,11 @@ import pytest
 
 from xla_codemods.engine import Options, check, migrate
 from xla_codemods.rules import rules_from
-from xla_migrate.verify.experiments.run import run
-from xla_migrate.verify.judge.observed import ObservedRun
 
 from .. import warm
 from ..each import each
 from .fixtures import ALL, SINGLE, Fixture
+from .observed import trained, trained_by_hand
 
 TORCH_XLA = Options(origin="torch_xla")
 # lbfgs has no marks by hand. With the mark that the migration adds, what the taps of verify compute is launched by itself, once
@@ -34,24 +33,6 @@ def rewritten(fixture: Fixture) -> bytes:
     return migrate(fixture.hand.read_bytes(), TORCH_XLA, str(fixture.hand)).data
 
 
-def observe(fixture: Fixture, name: str, place: Path, replace: dict[str, bytes]) -> ObservedRun:
-    out = place / f"{name}-out"
-    out.mkdir()
-    return run(
-        fixture.hand,
-        fixture.args("float32", out),
-        side="target",
-        steps=fixture.steps,
-        precision="float32",
-        cwd=fixture.folder,
-        replace=replace,
-        timeout=300.0,
-        python=warm.for_side("target", *fixture.imports()),
-        folder=place / name,
-        env={"OMP_NUM_THREADS": "1"},
-    )
-
-
 @pytest.mark.e2e
 @pytest.mark.parametrize("fixture", TRAINED, ids=lambda f: f.name)
 def test_losses_compiles_and_launches_stay(fixture: Fixture, tmp_path: Path) -> None:
@@ -60,8 +41,14 @@ def test_losses_compiles_and_launches_stay(fixture: Fixture, tmp_path: Path) -> 
         pytest.skip(f"needs {', '.join(missing)}")
     with ThreadPoolExecutor(2) as pool:
         waiting = [
-            pool.submit(observe, fixture, name, tmp_path, replace)
-            for name, replace in (("hand", {}), ("rewritten", {"hand_xla.py": rewritten(fixture)}))
+            pool.submit(trained_by_hand, fixture, tmp_path / "hand"),
+            pool.submit(
+                trained,
+                fixture,
+                fixture.hand,
+                tmp_path / "rewritten",
+                replace={"hand_xla.py": rewritten(fixture)},
+            ),
         ]
         hand, ours = (future.result() for future in waiting)
     assert hand.failure is None, hand.output[-3000:]

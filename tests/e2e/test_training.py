@@ -8,45 +8,38 @@ from pathlib import Path
 import pytest
 
 from xla_codemods.engine import check
-from xla_migrate.verify.experiments.run import run
 from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
+from xla_migrate.verify.observe.plan import Precision
 
-from .. import warm
 from .fixtures import SINGLE, Fixture, migrated
+from .observed import trained, trained_by_hand
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
 
-LIMIT = 300.0  # seconds of one run
-
 
 def observe(
-    fixture: Fixture, mode: str, name: str, place: Path, precision: str, shake: int = 0
+    fixture: Fixture, mode: str, name: str, place: Path, precision: Precision, shake: int = 0
 ) -> ObservedRun:
     """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla)."""
-    script = fixture.hand if name == "hand" else fixture.script
-    out = place / f"{name}-{precision}-{shake}-out"
-    out.mkdir()
-    side = "reference" if name == "original" else "target"
-    return run(
-        script,
-        fixture.args(mode, out),
-        side=side,
-        steps=fixture.steps,
+    own = place / f"{name}-{precision}-{shake}"
+    if name == "hand":
+        return trained_by_hand(fixture, own)
+    return trained(
+        fixture,
+        fixture.script,
+        own,
+        mode,
+        side="reference" if name == "original" else "target",
         precision=precision,
-        cwd=fixture.folder,
         replace=migrated(fixture) if name == "migrated" else None,
-        timeout=LIMIT,
         shake=shake,
-        python=warm.for_side(side, *fixture.imports()),
-        folder=place / f"{name}-{precision}-{shake}",
-        env={"OMP_NUM_THREADS": "1"},
     )
 
 
 def observe_all(
-    fixture: Fixture, mode: str, place: Path, asked: list[tuple[str, str]], shake: int = 0
+    fixture: Fixture, mode: str, place: Path, asked: list[tuple[str, Precision]], shake: int = 0
 ) -> list[ObservedRun]:
     """Runs side by side, two at a time."""
     if missing := fixture.missing():

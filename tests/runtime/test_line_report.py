@@ -12,6 +12,7 @@ import pytest
 
 from xla_migrate.runtime.compiling import line_report
 
+from .. import warm
 from ..e2e.fixtures import ROOT
 from .native import building
 
@@ -40,7 +41,7 @@ def _run(folder: Path, script: str, **env: str) -> subprocess.CompletedProcess[s
     (folder / "train.py").write_text(script)
     own = {"PJRT_DEVICE": "CPU", **env}
     return subprocess.run(
-        [sys.executable, "train.py"],
+        [warm.choosing(), "train.py"],
         cwd=folder,
         env={**os.environ, **own},
         capture_output=True,
