@@ -95,7 +95,11 @@ def test_what_is_printed_stays(fixture: Fixture, tmp_path: Path) -> None:
 
 
 def _are_the_same(lines: list[str], expected: list[str]) -> None:
-    """The same text; numbers but for the rounding of graphs that are no longer cut at each read."""
+    """The same text; numbers but for the rounding of graphs that are no longer cut at each read.
+
+    A GAN makes more of rounding in six steps than other scripts: 2e-4 of a printed loss on some processors. Losses of
+    another step differ by 1e-2.
+    """
     assert [_NUMBER.sub("#", line) for line in lines] == [_NUMBER.sub("#", e) for e in expected]
     for line, other in zip(lines, expected, strict=True):
         for seen, wanted in zip(_NUMBER.findall(line), _NUMBER.findall(other), strict=True):
@@ -103,4 +107,4 @@ def _are_the_same(lines: list[str], expected: list[str]) -> None:
                 10.0 ** -len(wanted.partition(".")[2]) if wanted.replace(".", "").isdigit() else 0.0
             )
             near = 1.01 * digit if digit < 1 else 0.0  # one in the last digit that is printed
-            assert float(seen) == pytest.approx(float(wanted), rel=1e-4, abs=max(near, 2e-6)), other
+            assert float(seen) == pytest.approx(float(wanted), rel=1e-3, abs=max(near, 2e-6)), other
