@@ -253,18 +253,26 @@ def test_an_interrupt_leaves_every_file_whole(here: Path) -> None:
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a background job ignores it
         "threading.Thread(target=stop, daemon=True).start()\n"
-        "sys.exit(main(['--jobs', '1', '--no-cache', '.']))\n"
+        "began = time.perf_counter()\n"
+        "code = main(['--jobs', '1', '--no-cache', '.'])\n"
+        "print('seconds', time.perf_counter() - began)\n"
+        "sys.exit(code)\n"
     )
-    interrupted = 0
-    for k in range(6):
+
+    def run(delay: float) -> subprocess.CompletedProcess[str]:
         for number in range(40):
             (here / f"{number}.py").write_text(CUDA)
-        answer = subprocess.run(
-            [sys.executable, "-c", program, str(0.25 + 0.08 * k)],
+        return subprocess.run(
+            [sys.executable, "-c", program, str(delay)],
             capture_output=True,
+            text=True,
             env=ENVIRONMENT,
         )
-        interrupted += answer.returncode == 130
+
+    whole = float(run(1000).stdout.rpartition("seconds ")[2])
+    interrupted = 0
+    for k in range(6):
+        interrupted += run(whole * (k + 1) / 8).returncode == 130
         for name in os.listdir(here):
             text = (here / name).read_text()
             assert text == CUDA or (text == XLA and name.endswith(".py")), name

@@ -453,7 +453,7 @@ def test_a_condition_of_several_elements_is_refused(device: torch.device) -> Non
 
 @pytest.mark.parametrize("name", ["AdamW", "SGD", "NAdam", "foreach"])
 def test_eager_devices_do_what_is_written(name: str, eager: None) -> None:
-    """The gradients are no backward's: one on the CPU is none of this process (see `rooms`)."""
+    """The gradients are no backward's: one on the CPU is none of this process."""
     gradients = torch.randn(STEPS, 3, generator=torch.Generator().manual_seed(0))
     gradients[sorted(BAD)] = math.nan
     found = []

@@ -15,7 +15,9 @@ from ..test_processes import in_a_fresh_process
 
 
 @pytest.fixture(autouse=True)
-def patched(device: torch.device) -> None:
+def patched(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first `torch.compile` of a process turns it off.
+    monkeypatch.setattr(D.Distribution, "_validate_args", __debug__)
     patches.apply_one("distributions")
     xla.flush()
 
