@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+
+from xla_migrate.runtime.compat.accelerate_buffers import share_buffers
 
 from .. import rehearsal
 
 pytest.importorskip("accelerate")
 
-# On the CPU torch_xla knows one replica (fact 3.10): what accelerate asks it for goes through gloo, on the host.
-TWO_REPLICAS = """
-import torch, torch.distributed as dist
-import torch_xla, torch_xla.core.xla_model as xm, torch_xla.runtime as xr
-dist.init_process_group("gloo")
-launches = []
-def all_reduce(kind, inputs, scale=1.0, **options):
-    assert kind == "sum"
-    launches.append(len(inputs))
-    for x in inputs:
-        host = x.cpu()
-        dist.all_reduce(host)
-        x.copy_(host * scale)
-    return inputs
-xm.all_reduce = all_reduce
-xm.rendezvous = lambda tag, *rest: dist.barrier()
-xr.world_size, xr.global_ordinal = dist.get_world_size, dist.get_rank
-from xla_migrate import runtime as xla
-xla.patch_accelerate()
-"""
-ALONE = "from xla_migrate import runtime as xla\nxla.patch_accelerate()\n"
+PATCHED = "from xla_migrate import runtime as xla\nxla.patch_accelerate()\n"
 SCRIPT = """
 import torch
 from accelerate import Accelerator
@@ -173,7 +157,7 @@ pair("both clipped, in the other order", True, False, False)
 
 @functools.cache
 def on_xla() -> list[dict[str, Any]]:
-    return rehearsal.run(TWO_REPLICAS + SCRIPT + CASES + SEVERAL + LEFT_OUT)
+    return rehearsal.run(PATCHED + SCRIPT + CASES + SEVERAL + LEFT_OUT)
 
 
 @functools.cache
@@ -207,7 +191,7 @@ def test_they_differ_between_the_averages() -> None:
 
 
 def test_one_process_has_nothing_to_average() -> None:
-    (found,) = rehearsal.run(ALONE + SCRIPT + 'train("alone", batches=6)', count=1)
+    (found,) = rehearsal.run(PATCHED + SCRIPT + 'train("alone", batches=6)', count=1)
     assert found["alone state"] == [False, 7]
     assert found["alone"][-1] != found["alone"][0]
 
@@ -225,6 +209,32 @@ try:
 except NotImplementedError as error:
     report("refused", str(error))
 """
-    (found,) = rehearsal.run(ALONE + script, count=1, CPU_NUM_DEVICES="2")
+    (found,) = rehearsal.run(PATCHED + script, count=1, CPU_NUM_DEVICES="2")
     assert found["disabled"] is False
     assert "start a process per device" in found["refused"]
+
+
+def test_only_buffers_that_changed_are_shared(device: torch.device) -> None:
+    """A mask that stays is not sent; nor is anything behind a pass without gradients, as DistributedDataParallel does."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).to(device)
+    model.register_buffer("mask", torch.ones(2, device=device))
+    accelerator = SimpleNamespace(sync_gradients=True)
+    sent: list[int] = []
+    share_buffers(model, accelerator, lambda buffers: sent.append(len(buffers)))
+    x = torch.ones(3, 2, device=device)
+    model(x)
+    assert sent == []
+    model(x)
+    assert sent == [3]
+    with torch.no_grad():
+        model(x)
+        model(x)
+    assert sent == [3, 3]
+    accelerator.sync_gradients = False
+    model(x)
+    model(x)
+    accelerator.sync_gradients = True
+    model(x)
+    assert sent == [3, 3]
+    model(x)
+    assert sent == [3, 3, 3]

@@ -42,6 +42,15 @@ def test_gathering_leaves_autograd_out() -> None:
 
 
 @pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("shape", [(2, 3), (6,), (1, 2, 3)])
+def test_gathering_leaves_shapes_out(shape: tuple[int, ...]) -> None:
+    """accelerate gathers rows into a flat tensor."""
+    gathered = torch.empty(6)
+    dist.all_gather_into_tensor(gathered, torch.arange(6.0).reshape(shape))
+    assert gathered.tolist() == list(range(6))
+
+
+@pytest.mark.usefixtures("group")
 def test_groups_outlive_their_destruction() -> None:
     """DDP, dropped later, would else wait for gloo's threads, which may wait for Python's lock."""
     made: list[Any] = [dist.group.WORLD, dist.new_group([0], backend="nccl")]

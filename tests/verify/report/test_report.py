@@ -426,7 +426,7 @@ def test_numbers_and_speed_that_both_fail_are_two_verdicts() -> None:
     ("before", "after", "suggested"),
     [
         ("dist.init_process_group('nccl')", "xla.init_process_group()", True),
-        ("accelerator = Accelerator()", "accelerator = Accelerator()", False),
+        ("accelerator = Accelerator()", "accelerator = Accelerator()", True),
         ("Accelerator(fsdp_plugin=p)", "xla.use_spmd()\nAccelerator(fsdp_plugin=p)", True),
     ],
 )

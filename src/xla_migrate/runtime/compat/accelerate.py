@@ -45,8 +45,10 @@ def patch_accelerate() -> None:
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
     - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
       prepared steps with averages, too, where its model was.
-    - Prepared models start with the weights of the first process. Unseeded, each process would train its own.
-    - Processes that torch_xla does not know of, as torchrun starts them on a TPU host or a CPU, are refused.
+    - Prepared models start with the weights of the first process, and keep its buffers, such as running statistics.
+      Unseeded, each process would train its own.
+    - Several processes on a CPU rehearse: they train together, through gloo. On a TPU host, processes that torch_xla
+      does not know of, as torchrun starts them, are refused.
     - Models of transformers checkpoint activations with ``xla.checkpoint``, whoever switches it on: the command line, or
       trl, whose trainers do by default. Torch's own function raises (fact 1.101).
 
@@ -64,6 +66,12 @@ def patch_accelerate() -> None:
     # Absent where accelerate was told to leave torch_xla alone (USE_TORCH_XLA=0).
     if wrapper is None or hasattr(wrapper.__iter__, "of_xla_migrate"):
         return
+    from ..torch_xla import rehearsed_collectives
+
+    if rehearsed_collectives.apply():
+        _count_processes(state.PartialState._shared_state)
+    else:
+        state.PartialState.__init__ = _refusing_copies(state.PartialState.__init__)
     wrapper.__iter__ = _iterator(loaders.synchronize_rng_states)
     prepare = _same_order(accelerate_sharding.whole_steps(loaders.prepare_data_loader))
     # Where it was imported from, and the one place in accelerate that calls it.
@@ -157,17 +165,33 @@ def _with_local_rank(init: Any) -> Any:
     @functools.wraps(init)
     def with_local_rank(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        _refuse_copies(self.__dict__)
         _set_local_rank(self.__dict__)
 
     return with_local_rank
 
 
+def _count_processes(state: dict[str, Any]) -> None:
+    """Where accelerate has counted already, such as for a Trainer's arguments."""
+    if state.get("backend") == "xla":
+        runtime: Any = importlib.import_module("torch_xla.runtime")
+        state["num_processes"] = runtime.world_size()
+        state["process_index"] = runtime.global_ordinal()
+        state["local_process_index"] = runtime.local_ordinal()
+
+
+def _refusing_copies(init: Any) -> Any:
+    @functools.wraps(init)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        _refuse_copies(self.__dict__)
+
+    return made
+
+
 def _refuse_copies(state: Any) -> None:
     """Raise if a launcher started several processes and torch_xla takes each of them for the only one.
 
-    Each process would train a copy of the model by itself, and they would overwrite each other's checkpoints. On a
-    CPU with several devices (`CPU_NUM_DEVICES`) torch_xla would wait in the first reduction, and abort.
+    Each process would train a copy of the model by itself, and they would overwrite each other's checkpoints.
     """
     started = int(os.environ.get("WORLD_SIZE") or 1)
     if state.get("backend") != "xla" or started == 1 or state.get("num_processes") != _devices():

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .._backend import backend
+from .accelerate_buffers import share_buffers
 
 _local: list[Any] = []  # the models that train by themselves, each as often as it was entered
 
@@ -54,7 +55,11 @@ def _of_the_first(prepare: Any) -> Any:
         if known or asked.get("evaluation_mode") or not _is_on_xla(self) or _shards():
             return model
         if self.num_processes > 1 and any(p.requires_grad for p in model.parameters()):
+            backend().mark_step()  # what the first process has computed alone is in no shared graph
             _send([t.data for t in (*model.parameters(), *model.buffers())])
+            backend().mark_step()
+            if any(True for _ in model.buffers()) and _broadcasts_buffers(self):
+                share_buffers(model, self, _send)
         return model
 
     return prepared
@@ -65,7 +70,6 @@ def _send(tensors: list[torch.Tensor]) -> None:
     """They become those of the first process: the sum of its own and zeros, since all have to run the same graph."""
     from ..torch_xla.modules import xm, xr
 
-    backend().mark_step()
     sends = torch.tensor(xr.global_ordinal() == 0).to(backend().device())
     there = [t for t in tensors if t.device.type == "xla"]
     summed = [torch.where(sends, t, torch.zeros_like(t)) for t in there]
@@ -73,7 +77,12 @@ def _send(tensors: list[torch.Tensor]) -> None:
     xm.all_reduce(xm.REDUCE_SUM, summed)
     for tensor, value in zip(there, summed, strict=True):
         tensor.copy_(value)
-    backend().mark_step()
+
+
+def _broadcasts_buffers(accelerator: Any) -> bool:
+    """Unless ``DistributedDataParallelKwargs(broadcast_buffers=False)`` was given."""
+    handler = getattr(accelerator, "ddp_handler", None)
+    return handler is None or bool(handler.broadcast_buffers)
 
 
 def _is_on_xla(state: Any) -> bool:

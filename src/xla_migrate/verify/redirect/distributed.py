@@ -73,17 +73,19 @@ def _averaging(collective: Callable[..., Any], tensor: str) -> Callable[..., Any
 
 
 def _gathering(collective: Callable[..., Any]) -> Callable[..., Any]:
-    """Leave autograd out, as NCCL does: gloo refuses to fill views of tensors that require gradients."""
+    """Leave autograd and shapes out, as NCCL does.
+
+    gloo refuses to fill views of tensors that require gradients, and an output that is no row of inputs.
+    """
 
     @functools.wraps(collective)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return collective(*map(_detached, args), **{k: _detached(v) for k, v in kwargs.items()})
+    def wrapped(
+        output_tensor: torch.Tensor, input_tensor: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> Any:
+        flat = input_tensor.detach().reshape(-1)
+        return collective(output_tensor.detach().view(-1), flat, *args, **kwargs)
 
     return wrapped
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _reduce_scatter(

@@ -43,17 +43,11 @@ class Conclusion(str, Enum):
 
 
 def _is_distributed(files: Mapping[str, tuple[str, str]]) -> bool:
-    """Return True if a script of the project starts or joins processes that can be rehearsed.
-
-    Those of accelerate cannot, unless one process drives all devices (`use_spmd`).
-    """
-    return any(
-        _DISTRIBUTED.search(before) or ("Accelerator(" in before and "use_spmd(" in after)
-        for before, after in files.values()
-    )
+    """Return True if a script of the project starts or joins processes that can be rehearsed."""
+    return any(_DISTRIBUTED.search(before) for before, _ in files.values())
 
 
-_DISTRIBUTED = re.compile(r"init_process_group|DistributedDataParallel|\bmp\.spawn")
+_DISTRIBUTED = re.compile(r"init_process_group|DistributedDataParallel|\bmp\.spawn|\bAccelerator\(")
 _EXIT_CODES = {Conclusion.PROVEN: 0, Conclusion.DIFFERS: 1, Conclusion.COULD_NOT_RUN: 2}
 
 
