@@ -6,7 +6,7 @@ import socket
 
 
 def free_port() -> int:
-    """A TCP port of this host that nobody listens at now; another process may take it before it is used."""
+    """Return a free TCP port of this host; another process may take it before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

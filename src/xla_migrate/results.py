@@ -22,7 +22,7 @@ UNUSED_SUPPRESSION = "XLA002"
 
 
 class Record:
-    """Named fields, equal where they are equal."""
+    """A class of named fields; two instances are equal if all fields are equal."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -126,7 +126,7 @@ class FileVerdict(Record):
         migrated: findings that were dealt with, with their places in the original.
         data: the new bytes, where they differ from the old.
         notes: (line, cell, reason) of fixes that could not be made.
-        problem: why it could not be judged, or not be written, if it has no line of its own.
+        problem: why the file could not be judged or written, if the reason has no source line.
         failed: it was not judged, or not written: the run ends with 2.
         settled: judging the same bytes again changes nothing.
         project: the fingerprint of the project whose other modules had a say in it; empty where none had.
@@ -161,9 +161,9 @@ class FileOutcome(Record):
     Attributes:
         unsafe: unsafe fixes are made in this file.
         fail_on: `speed` where findings about speed, too, make the run end with 1.
-        left_path: the file whose lines the findings left count, where that is not `path`: the one that was written.
+        left_path: the file that the findings' line numbers refer to, if not `path`: the written file.
         written: the new source went to the disk, or to standard output.
-        copy: where the original is kept, if git could not give it back.
+        copy: path of the copy of the original, if git could not restore it.
         diff: old against new, if requested.
     """
 

@@ -1,7 +1,7 @@
 """`[tool.xla-migrate]` of the nearest pyproject.toml: read, checked, and as plain data.
 
-The settings of a file are those of the nearest pyproject.toml above it that has the table: each part of a
-repository may have its own, and nothing is merged. A file outside any of them has the defaults.
+A file's settings are in the nearest pyproject.toml above it that has the table. Each part of a
+repository may have its own table, and tables are not merged. Without a table, defaults apply.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Finder:
 
 
 def load(folder: str) -> Settings | None:
-    """The settings in `folder`'s own pyproject.toml, or None where it has none for us.
+    """Return the settings in `folder`'s pyproject.toml, or None if it has no table for xla-migrate.
 
     Raises:
         SettingsError: it cannot be read, or a key or value in it is wrong.

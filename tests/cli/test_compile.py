@@ -59,7 +59,7 @@ def test_a_cuda_script_is_migrated_in_a_copy(
     said = capsys.readouterr().out
     # The line is the one of the script as it is: the migration adds an import above it.
     assert "train.py:4: graph 1" in said
-    assert "Compiled is not run" in said
+    assert "Compiled does not mean run" in said
 
 
 def test_one_for_xla_is_taken_as_it_is(

@@ -142,7 +142,7 @@ def test_standard_input(script: Path) -> None:
         text=True,
     )
     assert done.stdout == MIGRATED
-    assert "written where a file is named" in done.stderr
+    assert "to have it written, pass the script as a file" in done.stderr
 
 
 def test_every_name_can_be_copied_and_no_copy_needs_the_rest_of_us() -> None:

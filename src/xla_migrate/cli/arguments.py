@@ -181,8 +181,8 @@ def cores() -> int:
 def ambiguous(words: Sequence[str]) -> str:
     """Why a first word is not taken as a sub-command, where it could be meant as a file.
 
-    A sub-command's word always is the sub-command. Only where nothing else is said, and a file or folder of that
-    name is there, it could be meant otherwise; then nothing is done.
+    A subcommand's name always means the subcommand. If there are no other arguments and a file or
+    folder of that name exists, the intent is ambiguous, so nothing is done.
     """
     word = words[0]
     takes = COMMANDS[word][1]

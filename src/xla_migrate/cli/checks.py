@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_settings(settings: Settings) -> None:
-    """Check what cannot be told without the rules: codes, and the mappings of a user's own names.
+    """Check the settings that depend on the rules: codes, and the mappings of a user's own names.
 
     Raises:
         SettingsError: something is wrong.

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Name -> (module in this package, with `:function` where that is not `main`; its arguments; one line of help).
+# Name -> (module in this package, plus `:function` unless it is `main`; arguments; one line of help).
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "check": ("migrate.run:check", "PATH...", "report findings (--fix: rewrite)"),
     "explain": ("explain", "CODE | NAME", "explain a rule or a CUDA name"),

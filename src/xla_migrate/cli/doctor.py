@@ -192,8 +192,8 @@ def diagnose(
     Args:
         env: environment variables that a training would have.
         timeout: of the probe, in seconds.
-        probe: what tries the device, in a process of its own (a test's, in place of ours); it is given `env`,
-            `timeout`, and what to call with all that is found each time that more is.
+        probe: tries the device in a separate process (tests pass a substitute). It receives `env`,
+            `timeout`, and a callback that is called with all results each time there are more.
         tell: called with each check once, as soon as it is made.
     """
     told: set[str] = set()

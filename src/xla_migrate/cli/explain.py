@@ -115,8 +115,8 @@ def _of_name(name: str) -> str:
 
 
 def _of_a_part(name: str) -> list[Row]:
-    """The rows of what `name` is a part of: of a class, of a package that has one row for all that is in it (`cupy`), a
-    private name; those of `x.cuda`, a tensor's.
+    """Return the rows that contain `name`: the row of its class, of a package with one row for all
+    its members (`cupy`), of a private name, or, for `x.cuda`, the row of the tensor method.
     """
     plain = name.removesuffix("()")
     home, _, last = plain.rpartition(".")
@@ -155,7 +155,7 @@ def _listening(name: str) -> str:
 
 
 def _below(name: str) -> str:
-    """The names in a module that rules look at, such as those of torch.utils; nothing if there are none."""
+    """List the names in a module that rules handle, such as `torch.utils`; empty if there are none."""
     begin = f"{name}."
     heard = {
         dotted: rule

@@ -106,7 +106,7 @@ def migrated_or_fail(script: Path, unsafe: bool) -> ProjectMigration:
 
 
 def tell_what_is_left(proposed: ProjectMigration) -> None:
-    """One line on standard error with the codes that the run left to a person in the script, if there are any."""
+    """Print one line on standard error with the codes that the user has to deal with, if any."""
     if proposed.left:
         codes = ", ".join(sorted({finding.code for finding in proposed.left}))
         print(f"xla-migrate: left for you, so it may not run: {codes}", file=sys.stderr)

@@ -123,7 +123,7 @@ def _as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
 
 @contextlib.contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Who ends us (`timeout`, a CI) ends the runs, too, which are of sessions of their own, and their folders go."""
+    """End the runs and delete their folders if this process is ended (by `timeout` or a CI)."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -141,7 +141,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _refuse_versions_that_do_not_match() -> None:
-    """Neither run could begin: what a package installed later brings along is another torch, most often."""
+    """Refuse to start if installed versions do not match: usually a later package replaced torch."""
     try:
         wrong = mismatch(metadata.version("torch"), metadata.version("torch_xla"))
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The arguments of `xla-migrate verify`, and those of `xla-migrate PATH... --verify`."""
+"""The arguments of `xla-migrate verify` and of `xla-migrate PATH... --verify`."""
 
 from __future__ import annotations
 
@@ -267,8 +267,8 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
     """The arguments.
 
     Args:
-        words: those behind `verify`, or all with `--verify` among them.
-        writing: it is the latter; unknown options are then the command's own.
+        words: the arguments after `verify`, or all arguments if `--verify` is one of them.
+        writing: True for `PATH... --verify`; unknown options then belong to the migrate command.
 
     Raises:
         SystemExit: wrong usage (2), or `--help` (0).
@@ -360,7 +360,7 @@ def _of_both(given: argparse.Namespace, others: list[str]) -> list[str]:
 
 
 def _compilable(target: str) -> str:
-    """`target`, for which there is a compiler here: this is said before both scripts run for minutes."""
+    """Return `target` if this machine has a compiler for it; fail before both scripts run for minutes."""
     if target:
         from ..target.compile.interpreter import NoCompiler, find
         from ..target.compile.topologies import TopologyError, topology
@@ -374,7 +374,7 @@ def _compilable(target: str) -> str:
 
 
 def apart(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words of `xla-migrate PATH... --verify`, and those of the command's options that have a value.
+    """Split `xla-migrate PATH... --verify` into arguments and the migrate command's options with values.
 
     Without this their values would be taken for paths.
     """

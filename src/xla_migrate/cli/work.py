@@ -143,8 +143,8 @@ def do(
     outcome = _act(found, options, data, state, verdict)
     if outcome.written and found.path not in options.destinations:
         return _rewritten(found, outcome, verdict, options)
-    # Of a file that would have been changed, nothing is known that a later run could use; and what is known of one
-    # without trigger words depends on whether it was named.
+    # A file that would have been changed has no verdict that a later run could use. The verdict on a file
+    # without trigger words depends on whether the user named the file.
     if verdict.data is not None or (verdict.failed and not verdict.settled):
         return FileResult(outcome)
     if not is_ours:

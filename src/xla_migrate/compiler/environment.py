@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 
 class EnvironmentPlan(NamedTuple):
-    """What is set (`parts`), the command's beginning where one is due, and what is not set and why (`notes`)."""
+    """The variables to set (`parts`), a prefix for the command if needed, and omissions with reasons."""
 
     machine: Machine
     parts: tuple[Part, ...]
@@ -56,7 +56,7 @@ def plan(machine: Machine, profile: Profile, env: Mapping[str, str]) -> Environm
     parts = [Part("PJRT_DEVICE", machine.pjrt, "for", "torch_xla takes this device", "torch_xla")]
     notes: list[str] = []
     if machine.compiles_for:
-        why = "the compiler is told what to compile for: also right on a host without the device"
+        why = "names the machine to compile for, so that it also works on a host without the device"
         parts.append(Part(_CC, f"--target={machine.compiles_for}", "for", why, "NCC"))
     for key, given in profile.items():
         row = TABLE[key]

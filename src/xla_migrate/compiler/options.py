@@ -214,7 +214,7 @@ OPTIONS = (
     Option(
         "stochastic-rounding-seed",
         int,
-        "the seed of that chance: the same for runs that are to be compared",
+        "the seed of stochastic rounding: use the same seed for runs that you want to compare",
         {NEURON: (Becomes("NEURON_RT_STOCHASTIC_ROUNDING_SEED", "{}", "ENV", default="0"),)},
         {TPU: _NEURON_ONLY, CPU: _NEURON_ONLY},
         needs=("stochastic-rounding", (True,)),
@@ -253,7 +253,7 @@ OPTIONS = (
         "what starts the processes: torchrun, spawn (the script itself, by `xla.launch`), or spmd (one process)",
         {},
     ),
-    # These two are for launch files and SageMaker: no process is told of them.
+    # These two are for launch files and SageMaker: no process receives them.
     Option("image", str, "the container image that training runs in", {}),
     Option("instance", str, "the type of instance, such as ml.trn1.32xlarge", {}),
 )

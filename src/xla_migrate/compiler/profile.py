@@ -20,7 +20,7 @@ class OptionError(ValueError):
 
 
 class Given(NamedTuple):
-    """A value and where it is from. `own`: given for this machine, so it must mean something there."""
+    """A value and its source. `own`: set for this machine, so it must have an effect there."""
 
     value: Value
     origin: str

@@ -1,8 +1,8 @@
 """What an earlier run found, so that a file that has not changed is not read again.
 
 One file per settings, in the user's cache folder: nothing is written into projects. It maps each path to the
-file's state (times, size, inode), the hash of its content, and the verdict. The state is asked first; where it
-differs, the hash is. The name of the cache file is a hash of all else that a verdict depends on: the tool's version,
+file's state (times, size, inode), the hash of its content, and the verdict. The state is compared first,
+then the hash. The name of the cache file is a hash of all else that a verdict depends on: the tool's version,
 the sources of its rules, the Python version, the settings. A verdict in which other modules of the project had a say
 carries their fingerprint, and is good while that is the same. A cache file that is damaged is as good as none.
 """
@@ -31,7 +31,7 @@ _FORMAT = b"xla-migrate cache 3\n"
 _DIGEST = 16
 _HEX = frozenset("0123456789abcdef")
 _MONTH = 30 * 24 * 3600
-# Ticks of file systems' clocks (ns), at the slowest: those of today, and those that count whole seconds.
+# The coarsest clock ticks of file systems (ns): of current ones, and of those that count whole seconds.
 _GRAIN = 20_000_000
 _COARSE_GRAIN = 2_000_000_000
 
@@ -85,7 +85,7 @@ class Cache:
             self._changed = True
 
     def save(self) -> None:
-        """Write it, if anything is new. A cache that cannot be written is none, which hurts nobody."""
+        """Write the cache if it has changed. A cache that cannot be written is ignored."""
         if not self._changed and not self.is_new:
             return
         if len(self._known) > 2 * len(self._seen) + 10_000:  # of files long gone, most likely

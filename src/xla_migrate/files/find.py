@@ -1,8 +1,8 @@
-"""Which files a run is about: those that are named, and what lies in the folders that are named.
+"""Find the files of a run: the files on the command line, and the files in the folders given there.
 
-A named file is always taken, whatever it is called. Folders give their `.py` and `.ipynb`, and what may be a launch
-file by its name, without what `.gitignore` leaves to nobody and without excluded folders. Links in folders are not followed: what they point to
-is found where it lies, so a walk ends, stays inside, and takes nothing twice.
+A file given by name is always taken, whatever its name. A folder contributes its `.py` and `.ipynb` files and
+possible launch files, without the ones excluded by `.gitignore` or settings. Links in folders are not
+followed: their targets are found at their own path, so a walk ends, stays inside, and takes nothing twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Levels = tuple[tuple[int, Patterns], ...]
 
 
 class FoundFile:
-    """One file: `path` to open it by, `shown` to the user, its settings, and whether it was named itself."""
+    """One file: `path` to open it, `shown` to the user, its settings, and whether the user named it."""
 
     __slots__ = ("base", "named", "path", "settings", "shown")
 
@@ -35,9 +35,7 @@ class FoundFile:
         self.shown = shown
         self.settings = settings
         self.named = named
-        self.base = (
-            base  # the folder that was named, of which this is a part; of a named file its own
-        )
+        self.base = base  # the folder on the command line that contains it; for a file given by name, its folder
 
 
 class Walk:

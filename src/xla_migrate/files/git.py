@@ -8,8 +8,8 @@ import os
 def can_restore(path: str, data: bytes) -> bool:
     """True if `data`, the content of the file at `path`, is what `git restore` would bring back.
 
-    Told by the hash that git's index holds. A file that git changes on its way in or out (line ends, large file
-    storage) has another, and counts as not to be restored: it does no harm.
+    Decided by the hash in git's index. If git changes a file on checkout or commit (line ends, large
+    file storage), the hashes differ and the file counts as not restorable, which is the safe answer.
     """
     real = os.path.realpath(path)
     root = _working_tree(os.path.dirname(real))

@@ -1,4 +1,4 @@
-"""The other modules of the project that a file lies in, read when the analysis asks for them.
+"""The other modules of a file's project, read when the analysis needs them.
 
 A project is what lies below the nearest folder with `.git`, `pyproject.toml`, `setup.py` or `setup.cfg`; without one,
 below the folder that the command was given. The folder around a named file, if none of these marks a project,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .find import FoundFile
 
 MOST = 2000
-# What else the analysis may ask for: settings, which are small.
+# Other files that the analysis may read: settings, which are small.
 BESIDE = (".json",)
 MOST_BESIDE = 1 << 16  # bytes
 _MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -40,8 +40,8 @@ _SKIPPED = frozenset(
 class Files(Mapping[str, bytes]):
     """The Python files below the folder `root`, by path from there with `/`; with `endings` others, of `most` bytes.
 
-    They are listed, with their states, when the first is asked for, and each is read when it is; one that cannot be
-    read is empty. If `is_bounded`, a folder with more than `MOST` of them has none.
+    Modules are listed with their states on first use, and each is read on demand. An unreadable module
+    is empty. If `is_bounded`, a folder with more than `MOST` modules has none.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Projects:
         self._modules: dict[str, Modules] = {}
 
     def of(self, found: FoundFile) -> Project | None:
-        """The project as the file sees it; none where it is neither Python nor a notebook."""
+        """Return the file's project, or None if the file is neither Python nor a notebook."""
         if not found.path.endswith((".py", ".ipynb")):
             return None
         from xla_codemods.analysis.projects.project import Modules, Project

@@ -197,7 +197,9 @@ class Notebook:
         mark = re.compile(rf"^{self._token}C$\n?", re.MULTILINE)
         parts = mark.split(program)
         if len(parts) != len(self._cells):
-            raise NotebookError("its cells cannot be told apart any more; left as it was")
+            raise NotebookError(
+                "the boundaries of its cells were lost in the rewrite; the notebook is unchanged"
+            )
         texts = []
         returned = 0
         before = list(self._opened)
@@ -209,7 +211,7 @@ class Notebook:
             texts.append(text if cell.text.endswith("\n") else text.removesuffix("\n"))
         if before or returned != len(self._kept):
             raise NotebookError(
-                "a line that only IPython understands would be lost; left as it was"
+                "a line that only IPython understands would be lost; the notebook is unchanged"
             )
         return texts
 

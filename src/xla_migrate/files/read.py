@@ -1,4 +1,4 @@
-"""Reads a file whole, and only what is a file of a size that somebody can have written."""
+"""Read a whole file, if it is a regular file small enough to be source code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The copy of the runtime beside scripts that do without `xla_migrate` (`--style native`).
 
-It is a package of those of the runtime's own modules that the scripts use, as they are: they import each other relatively,
-and nothing else of ours. Only its `__init__` is written for them, with the names that they use. It is for torch_xla: the
-eager backend stays out.
+The package contains unchanged copies of the runtime modules that the scripts use; they import each other
+relatively. Only its `__init__` is generated, with the names that the scripts use. It is for torch_xla: the
+eager backend is not included.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _init(names: list[str]) -> str:
 A name that is missing comes with the next run of `xla-migrate --style native` on the script that wants it.
 """
 
-# The mended torch comes before all that uses it.
+# The patches to torch come before the modules that rely on them.
 from . import patches
 from ._backend import uses_torch_xla
 

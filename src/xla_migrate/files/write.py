@@ -50,7 +50,7 @@ def _uninterrupted() -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
-        yield  # nobody to wait for: signals are handled elsewhere
+        yield  # no handler to install: another thread handles signals
         return
     came: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: came.append(number))
@@ -100,7 +100,7 @@ def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
         path: where it goes.
         data: what must be written.
         like: a file whose mode it has.
-        keep: keep what is there beside it, where that is something else.
+        keep: if the existing file differs, keep a copy of it next to the new file.
 
     Returns:
         Where that is kept, or an empty string.
@@ -129,7 +129,7 @@ def create(path: str, data: bytes, like: str = "", keep: bool = False) -> str:
 
 
 def _kept_before(real: str, data: bytes) -> str:
-    """Keep what is at `real`, unless it is nothing, `data`, or what git could give back; where it is kept."""
+    """Keep the file at `real` unless it is absent, equal to `data`, or restorable by git; return the copy's path."""
     from .git import can_restore
 
     try:

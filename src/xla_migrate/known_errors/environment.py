@@ -70,7 +70,7 @@ ERRORS = (
     KnownError(
         "neuron-cores-in-use",
         r"Logical Neuron Core\(s\) not available|nrt_allocate_neuron_cores",
-        "Other processes use the NeuronCores, or the script asks for more cores than the instance has.",
+        "Other processes use the NeuronCores, or the script requests more cores than the instance has.",
         "End other training processes (`neuron-top` lists them), and start one process per core.",
         "guides/trainium.md",
     ),
@@ -105,14 +105,14 @@ ERRORS = (
     KnownError(
         "flash-attention-2",
         r"FlashAttention2 has been toggled on, but it cannot be used",
-        "The model asks for a CUDA kernel.",
+        "The model requests a CUDA kernel.",
         'Load the model with attn_implementation="sdpa".',
         "XLA904",
     ),
     KnownError(
         "lightning-gpu",
         r"No supported gpu backend found|`XLAAccelerator` can not run on your system",
-        "Lightning is asked for a GPU, or torch_xla has no TPU for its accelerator.",
+        "The script requests a GPU from Lightning, or torch_xla finds no TPU for Lightning's accelerator.",
         'Call xla.patch_lightning() and use accelerator="auto", as the migration writes.',
         "XLA803 XLA815",
     ),

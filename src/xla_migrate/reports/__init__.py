@@ -1,1 +1,1 @@
-"""What a run found out, for people and for programs."""
+"""Reports of a run's results, as text for users and as data for programs."""

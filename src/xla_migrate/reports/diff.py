@@ -37,7 +37,7 @@ def difference(old: bytes, new: bytes, path: str) -> bytes:
 def in_original(
     rows: tuple[Diagnostic, ...], old: bytes, new: bytes, path: str
 ) -> tuple[Diagnostic, ...]:
-    """Findings in `new` with the lines of `old`: what `--diff` reports is in a file that stays as it is.
+    """Return findings of `new` with line numbers of `old`, since `--diff` leaves the file unchanged.
 
     A finding on a line that the diff changes has the line that this one is most like, of those that it takes the place of.
     """

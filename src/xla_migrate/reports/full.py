@@ -1,4 +1,4 @@
-"""For people at a terminal: each finding with its source line, a caret, and its fix as a small diff."""
+"""The full report for a terminal: each finding with its source line, a caret, and its fix as a diff."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Paint:
 
 
 def wanted(when: str, out: TextIO) -> bool:
-    """True if `out` is to be coloured: `when` is auto, always or never (`--color`).
+    """Return True if `out` should be coloured: `when` is auto, always or never (`--color`).
 
     NO_COLOR (any text) switches auto off and FORCE_COLOR on; see no-color.org.
     """

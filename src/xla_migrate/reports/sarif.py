@@ -50,7 +50,7 @@ def report(run: Run) -> str:
 def _rule(code: str, docs: str) -> dict[str, Any]:
     from ..manuals import OURS, rule_of
 
-    # The page's path in the project is no absolute address, which the schema asks for.
+    # The schema requires an absolute URL, and the path of a page in the project is none.
     uri = {"helpUri": page(code, docs)} if docs else {}
     if code in OURS:
         ours = OURS[code]
@@ -99,7 +99,7 @@ def _location(path: str, row: Diagnostic) -> dict[str, Any]:
     }
     if row.cell is None:
         return {"physicalLocation": {**physical, "region": region}}
-    # The lines of a cell are not those of the file, and services want a line: the place goes into words.
+    # Services expect a line of the file, but a cell counts its own lines: the message names the cell.
     return {
         "physicalLocation": {**physical, "region": {"startLine": 1}},
         "logicalLocations": [{"fullyQualifiedName": _in_cell(row)}],

@@ -1,4 +1,4 @@
-"""For people: one line per finding, as other linters write them, and a closing summary."""
+"""The text report: one line per finding, as other linters print it, and a closing summary."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _repeated(run: Run) -> dict[tuple[str, str, str], int]:
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Of the lines above those of files that could not be judged or written."""
+    """Yield the lines about files that could not be judged or written."""
     failed = tuple(o for o in run.outcomes if o.verdict.failed)
     return lines(run.replace(outcomes=failed))
 

@@ -6,7 +6,7 @@ starts no device and does not import torch_xla. XLA_MIGRATE_BACKEND=eager or =to
 
 The names that a script of the common kind needs are imported with this module. The others (replicas'
 collectives and wrappers, what stands for parts of apex, timm and transformers) are imported when
-they are asked for.
+they are first used.
 """
 
 from __future__ import annotations

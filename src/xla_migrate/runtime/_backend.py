@@ -2,7 +2,7 @@
 
 A backend is a module with the functions of :class:`Backend`. There are two: ``torch_xla.backend``,
 lazy tensors on TPU, Trainium or the CPU, and ``eager.backend``, an ordinary device of torch. A target
-with verbs of its own is one more such module; one that is an ordinary torch device needs none.
+that needs different operations is one more such module; an ordinary torch device needs none.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def memory_figures(
     reserved: int | None = None,
     peak_reserved: int | None = None,
 ) -> dict[str, int | None]:
-    """All figures; where no allocator holds more than is used, that is what is reserved."""
+    """All figures. If the allocator reserves nothing beyond use, reserved equals used."""
     return {
         "bytes_used": used,
         "peak_bytes_used": peak,

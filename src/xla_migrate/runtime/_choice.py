@@ -13,7 +13,7 @@ import torch
 
 from ._backend import uses_torch_xla
 
-# Packages that bring a device of their own: how it is called, and the hardware.
+# Packages that provide a native device: the device's type in torch, and the hardware's name.
 PACKAGES = {"torch_tpu": ("tpu", "TPU"), "torch_neuronx": ("neuron", "Neuron device")}
 _log = logging.getLogger("xla_migrate")
 _GOOGLE, _NETWORK_CARD = "0x1ae0", "0x0042"
@@ -57,7 +57,7 @@ def _kind() -> str:
 
 
 def absent() -> str:
-    """A sentence where a package for native devices is installed and torch has no accelerator; else ""."""
+    """Return a warning if a package for native devices is installed but torch has no accelerator; else ""."""
     if _kind() != "cpu":
         return ""
     for package, (kind, hardware) in PACKAGES.items():
@@ -84,7 +84,7 @@ def count_of(kind: str) -> int:
 
 
 def warn_if_absent() -> None:
-    """Say in one line that a native backend has no device here, before anything asks for it.
+    """Warn in one line that a native backend has no device, before the script requests the device.
 
     libtpu would ask a metadata server for minutes on a host without a TPU; this keeps it from that.
     """
@@ -98,7 +98,7 @@ def warn_if_absent() -> None:
 
 
 def warn_of_precision() -> None:
-    """Say that float32 stays float32 here, where torch_xla would have been told to make it bfloat16."""
+    """Warn that float32 stays float32, although a setting for torch_xla would make it bfloat16."""
     told = [
         name
         for name in ("XLA_USE_BF16", "XLA_DOWNCAST_BF16")

@@ -21,8 +21,8 @@ from ._backend import backend
 
 # Parameters that a DistributedDataParallel looks after, and itself.
 _looked_after: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
-# Modules that look after their own parameters, whichever these are by then: a weak reference to a parameter of its own
-# would keep torch from giving it memory, as `to_empty` does behind `fully_shard`.
+# Modules that average their own gradients. The module is kept, not its parameters: a weak reference to
+# a parameter would keep torch from giving it memory, as `to_empty` does after `fully_shard`.
 _sharded: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 # Parameters whose gradient has been averaged -> that gradient, until a backward adds to it.
 _averaged: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
@@ -64,7 +64,7 @@ def _are_split(parameters: Sequence[torch.Tensor]) -> bool:
 
 
 def check_complete(optimizer: Any) -> None:
-    """Raise where a wrapper of parameters of ``optimizer`` has not averaged all gradients."""
+    """Raise if a wrapper of parameters of ``optimizer`` has not averaged all gradients."""
     for owner in _owners(optimizer):
         owner.check_complete()
 
@@ -158,9 +158,9 @@ def check_replicated(parameters: Sequence[torch.Tensor], size: int) -> None:
     if different:
         raise RuntimeError(
             f"{different} of {len(parameters)} parameters of this optimizer differ between replicas, "
-            "so that averages of their gradients would train them wrong. Where each replica has "
-            "parameters of its own (model parallelism), step with "
-            "xla.optimizer_step(optimizer, average=False); where they are to be the same, seed every "
+            "so that averages of their gradients would train them wrong. If each replica has different "
+            "parameters on purpose (model parallelism), step with "
+            "xla.optimizer_step(optimizer, average=False). If they should be equal, seed every "
             "replica alike, or wrap the model in xla.DistributedDataParallel, which sends them the "
             "first replica's"
         )

@@ -22,7 +22,7 @@ from .loading.read_ahead import Ahead
 
 
 def states(generators: Sequence[Any] = ()) -> tuple[Any, ...]:
-    """Those of python, torch (on the CPU) and, where it is imported, numpy; equal while nobody draws.
+    """Return the states of Python's, torch's CPU and, if imported, numpy's random generators.
 
     Args:
         generators: Further ones, of ``own_generators``.

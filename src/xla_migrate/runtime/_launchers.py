@@ -34,7 +34,7 @@ _SLURM_TASKS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_NTAS
 
 
 def replica_of_environment() -> tuple[int, int, int]:
-    """Rank, local rank and world size as torchrun tells them; those of a lone process without."""
+    """Return rank, local rank and world size from torchrun's variables; 0, 0, 1 without them."""
     rank, local_rank, size = (os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
     return int(rank or 0), int(local_rank or 0), int(size or 1)
 
@@ -58,7 +58,7 @@ def tell(rank: int, size: int) -> None:
 
 
 class Told:
-    """What a process runs that another one starts: it is told who it is as torchrun would tell it."""
+    """The function that a started process runs; it sets the variables that torchrun would set."""
 
     def __init__(self, function: Callable[..., Any], size: int) -> None:
         self._function, self._size, self._port = function, size, _free_port()
@@ -83,7 +83,7 @@ def has_agent() -> bool:
     """True if torchrun's agent is where replicas meet.
 
     At any other address torch has all of them call, and none listen: a script that was made for
-    ``mp.spawn`` and has an address of its own would wait forever under torchrun.
+    ``mp.spawn`` and sets its own address would wait forever under torchrun.
     """
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 

@@ -56,7 +56,7 @@ def for_loader(tuning: T) -> T:
 
 
 def reads_ahead() -> bool:
-    """False where batches must be read when the loop asks for them."""
+    """Return False if batches must be read only when the loop requests them."""
     return os.environ.get("XLA_MIGRATE_READ_AHEAD") != "0"
 
 
@@ -97,5 +97,5 @@ def pass_ends() -> None:
 
 
 def loader_marks() -> bool:
-    """True if a mark in the loop is left to its loader: several batches are to be one graph."""
+    """Return True if the loader adds the step marks, because several batches form one graph."""
     return _passes > 0 and (_numbers["batches_per_execution"] or 1) > 1

@@ -53,7 +53,7 @@ def save(
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
     and the master alone writes to a path. A file that the caller has opened is written by each that
     calls, who would otherwise have emptied it. Called by the master alone, under ``if rank == 0:``, it does no harm
-    where the step has been marked before; where averaged gradients still wait to be launched, it
+    if the step has been marked before. If averaged gradients have not been launched yet, it
     raises after a while instead of hanging the job. A path changes at once when the file is
     complete, so that a killed job leaves the old file or the new one.
 
@@ -145,7 +145,7 @@ def clone_state(state: T) -> T:
         state: A state dict, or any nest of dicts, lists and tuples with tensors.
 
     Returns:
-        A nest of the same form; what is no tensor is the same object.
+        A nest of the same form. Objects that are not tensors are the same objects.
 
     Example:
         >>> best = xla.clone_state(model.state_dict())
@@ -253,7 +253,7 @@ class _PortablePickle:
             def reducer_override(self, obj: Any) -> Any:
                 if isinstance(obj, torch.Tensor) and obj.device.type not in _PORTABLE:
                     copy = fetched.get(id(obj))
-                    # A Parameter is written as one, around its tensor, which comes by here next.
+                    # A Parameter is pickled around its tensor, which is visited next.
                     if copy is not None or not isinstance(obj, nn.Parameter):
                         return _on_cpu(obj, copy).__reduce_ex__(2)  # type: ignore[no-untyped-call]
                 inherited = getattr(super(), "reducer_override", None)
@@ -303,7 +303,7 @@ def _is_written_in_place(path: str | os.PathLike[str]) -> bool:
 
 
 def _names_accelerator(map_location: Any) -> bool | None:
-    """True if ``map_location`` asks for the accelerator, or None if it does not say."""
+    """Return True if ``map_location`` names the accelerator, None if it does not say."""
     if map_location is None:
         return None
     if isinstance(map_location, Mapping):

@@ -13,7 +13,7 @@ from ._backend import backend
 
 DeviceSpec: TypeAlias = "str | int | torch.device | None"
 
-# What stays where it is; everything else that a script can name is the accelerator.
+# Devices that are kept; every other device that a script can name is the accelerator.
 _NOT_ACCELERATORS = ("cpu", "meta")
 
 
@@ -46,8 +46,8 @@ def xla_device(spec: DeviceSpec = None) -> torch.device:
     Args:
         spec: What the CUDA script had: None, an index (``"1"``, too), ``"cuda"``, ``"cuda:3"``, ``"gpu"``,
             ``"xla"``, a ``torch.device``. Each process has one accelerator, so an index of the
-            script means that one, except on eager machines with several devices, where it is
-            honoured. ``"cpu"`` and ``"meta"`` are what they say.
+            script means that one, except on eager machines with several devices: there it is
+            honoured. ``"cpu"`` and ``"meta"`` are kept.
 
     Returns:
         The device with its index (``xla:0``, ``cuda:0``); the CPU if there is no accelerator.
@@ -114,8 +114,8 @@ def device_type(spec: DeviceSpec = None) -> str:
 
     Args:
         spec: What a user chose in a CUDA script's words, as for ``xla_device``; so it is also the
-            ``type=`` of an option. ``"cpu"`` and ``"meta"`` are what they say. An index stays where
-            a process has several devices: ``"cuda:1"``. What names no device (``"auto"``) stays.
+            ``type=`` of an option. ``"cpu"`` and ``"meta"`` are kept. An index is kept if
+            a process has several devices: ``"cuda:1"``. Other text (``"auto"``) is kept.
 
     Returns:
         The word that ``torch.device(...)`` begins with.
@@ -300,7 +300,7 @@ def device_capability(spec: DeviceSpec = None) -> tuple[Any, Any]:
 def supports_fused() -> bool:
     """True if the accelerator has torch's fused optimizers: ``AdamW(..., fused=supports_fused())``.
 
-    They raise on XLA parameters (fact 3.26), where one graph holds the whole step anyway.
+    They raise on XLA parameters (fact 3.26); there one graph holds the whole step anyway.
 
     Returns:
         True or False; False on XLA.

@@ -104,8 +104,8 @@ def launch(
         daemon: As for ``torch.multiprocessing.spawn``.
         start_method: As for ``torch.multiprocessing.spawn``.
         of_all_hosts: As ``xmp.spawn`` does: the processes are replicas of one training, without a call of
-            ``init_process_group``, and ``fn`` is given the rank among those of all hosts; under torchrun the rank on
-            this one, as by ``torch_xla.launch``.
+            ``init_process_group``, and ``fn`` receives the rank among all hosts. Under torchrun it receives the rank on
+            this host, as with ``torch_xla.launch``.
 
     Returns:
         None; with ``join=False`` an object with ``join``.
@@ -138,7 +138,7 @@ def launch(
 
 
 class _OfAllHosts:
-    """What a process runs that is to be told its rank among all."""
+    """The function that a process runs if it needs its rank among all hosts."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._fn = fn
@@ -160,8 +160,8 @@ def init_process_group(
 ) -> None:
     """``torch.distributed.init_process_group`` with the backend that fits the device.
 
-    If there is one replica, no address, port or environment variable is needed. Rank and world
-    size that are given, such as those of SLURM or MPI, are this replica's from then on, also in the
+    If there is one replica, no address, port or environment variable is needed. If rank and world
+    size are given, such as SLURM's or MPI's, they become this replica's from then on, also in the
     environment.
 
     Args:
@@ -315,7 +315,7 @@ def in_group() -> bool:
 
 @contextlib.contextmanager
 def _group_ends_with_it() -> Iterator[None]:
-    """A process group made inside ends with it, as it would with a process of its own."""
+    """End a process group that is created inside, as the end of a process would."""
     had_one = in_group()
     try:
         yield

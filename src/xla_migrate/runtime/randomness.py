@@ -40,7 +40,7 @@ def manual_seed(seed: int, *, device_only: bool = False) -> None:
 
 
 def generator(device: DeviceSpec = None) -> torch.Generator:
-    """``torch.Generator(device)``: the accelerator's where it has generators, else one of the CPU.
+    """``torch.Generator(device)``: the accelerator's generator if it has one, else a generator of the CPU.
 
     XLA has none. A random function with an XLA tensor takes one of the CPU and ignores it: it draws
     from the device's one stream, which ``manual_seed`` seeds (fact 1.33).

@@ -19,7 +19,7 @@ _OLD_FORMAT = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
 
 
 class CheckpointError(RuntimeError):
-    """A file that stands where a checkpoint is looked for, and is none, or not a whole one.
+    """The file at a checkpoint's path is not a checkpoint, or not a complete one.
 
     Example:
         >>> try:

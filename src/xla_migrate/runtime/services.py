@@ -1,4 +1,4 @@
-"""What scripts ask of the device besides computing: timing, memory, counters."""
+"""Queries about the device: timing, memory, counters."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def memory_info(device: DeviceSpec = None) -> dict[str, int | None]:
 
     Returns:
         ``bytes_used`` and ``peak_bytes_used``; ``bytes_reserved`` and ``peak_bytes_reserved``, which
-        are the same where no allocator holds more than is used; ``bytes_limit``. A value that
-        nothing measures is None.
+        are equal to them if the allocator reserves nothing beyond use; ``bytes_limit``. A value that
+        is not measured is None.
 
     Raises:
         RuntimeError: if the device tells nothing of its memory.
@@ -139,7 +139,7 @@ def mem_get_info(device: DeviceSpec = None) -> tuple[int, int]:
 
 
 def reset_peak_memory_stats(device: DeviceSpec = None) -> None:
-    """Count ``peak_bytes_used`` from now on. Warns where the device has no such thing (TPU).
+    """Count ``peak_bytes_used`` from now on. Warns if the device cannot do so (TPU).
 
     Args:
         device: As for ``xla_device``.
@@ -156,7 +156,7 @@ def metrics() -> dict[str, int | None]:
     Returns:
         ``compiles``, ``launches``, ``host_reads`` (transfers from the device), ``uploads`` (to it),
         ``fallbacks`` (operations run on the CPU) and ``step_marks``. Each is
-        None on eager backends, where nothing is traced.
+        None on eager backends, because they trace nothing.
 
     Example:
         >>> before = xla.metrics()

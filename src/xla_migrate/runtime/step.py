@@ -1,4 +1,4 @@
-"""The training step: where the graph is cut, and how gradients become an update."""
+"""The training step: where the graph ends, and how gradients become an update."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def optimizer_step(
 
     Raises:
         TypeError: there are several replicas, and `optimizer` has no ``param_groups``.
-        RuntimeError: at the first step, where the parameters differ between replicas: averages would
-            train them wrong; and where a ``DistributedDataParallel`` has not averaged all gradients.
+        RuntimeError: at the first step, if the parameters differ between replicas, because averages would
+            train them wrong; and if a ``DistributedDataParallel`` has not averaged all gradients.
 
     Example:
         >>> model(x).sum().backward()
@@ -107,7 +107,7 @@ def _warn_of_the_host(optimizer: Any) -> None:
     if _is_warned:
         return
     _is_warned = True
-    groups = getattr(optimizer, "param_groups", ())  # a class of its own need not have them
+    groups = getattr(optimizer, "param_groups", ())  # a user's class may lack them
     kinds = {p.device.type for group in groups for p in group["params"]}
     if kinds == {"cpu"} and device_type() != "cpu":
         warnings.warn(

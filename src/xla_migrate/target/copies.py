@@ -1,4 +1,4 @@
-"""Starting a script in a copy of its project, with a module of ours attached to its processes."""
+"""Start a script in a copy of its project, with a module of xla-migrate attached to its processes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _CACHED = re.compile(r"Using a cached neff")
 
 
 class PrecompileOutcome(NamedTuple):
-    """What came of it: counts of graphs, None where they could not be told; `code` is the command's exit code."""
+    """The outcome: counts of graphs, None if unknown; `code` is the command's exit code."""
 
     code: int
     hits: int | None = None

@@ -3,8 +3,8 @@
 The rooms, and who may ask whom:
 
 - `experiments`: what is run, and why; starts processes, in copies of the project.
-- `observe`, `redirect`, `stubs`: what runs inside those processes. `redirect` may ask `observe`, and nobody
-  asks back; `observe.boot` puts them together.
+- `observe`, `redirect`, `stubs`: the code inside those processes. `redirect` may use `observe`, never the
+  other way round; `observe.boot` puts them together.
 - `judge`: verdicts over what the runs left behind. It starts nothing.
 - `recordings`: a run in a file, and verdicts over it in a fixed order. It starts nothing.
 - `report`: the outcome for a terminal, as a page and as JSON.

@@ -1,4 +1,4 @@
-"""What `xla-migrate doctor` tries, in a process of its own: `python -m xla_migrate.verify.probe`.
+"""The checks of `xla-migrate doctor`, in a separate process: `python -m xla_migrate.verify.probe`.
 
 Prints a JSON object after each step, so that a crash or a hang still tells how far it came.
 """
@@ -148,7 +148,7 @@ def collectives() -> None:
 
 
 def cache() -> None:
-    """The persistent compile cache that XLA_PERSISTENT_CACHE_PATH asks for.
+    """Check the persistent compile cache that XLA_PERSISTENT_CACHE_PATH enables.
 
     One that cannot be written is not used in what follows: every compilation would fail for it.
     """

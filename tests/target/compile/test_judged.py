@@ -38,7 +38,7 @@ def test_all_that_fits_is_one_verdict_at_the_largest() -> None:
     (one,) = judged.of_outcome("compiled for v5e", fitting)
     assert (one.name, one.status, one.where) == ("compiled for v5e", Status.OK, "train.py:9")
     assert "(2); the largest needs 2.00 GiB of 16.00 GiB" in one.detail
-    assert one.detail.endswith("Compiled is not run")
+    assert one.detail.endswith("Compiled does not mean run")
 
 
 def test_each_graph_that_does_not_fit_is_told() -> None:

@@ -63,7 +63,7 @@ def load(path: str) -> Baseline:
     """The baseline at `path`.
 
     Raises:
-        SettingsError: there is none, or it is none of ours.
+        SettingsError: the file does not exist, or is not a baseline of xla-migrate.
     """
     try:
         with open(path, encoding="utf-8") as file:

@@ -36,7 +36,7 @@ class Excerpts:
         self._new: _Lines | None = None
         self._codes: dict[int | None, list[Code]] = {}
         if found is not None and outcome.verdict.left:
-            # With --output the lines are those of the file that was written.
+            # With --output, line numbers refer to the file that was written.
             path = found.path
             if outcome.left_path != outcome.path:
                 path = os.path.abspath(outcome.left_path)

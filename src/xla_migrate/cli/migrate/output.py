@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ...settings import Finder
 
-# Configuration and the like are copied; what is larger is data, or a checkpoint, and is named.
+# Small files such as configuration are copied. Larger files are data or checkpoints: reported only.
 _MOST = 4 << 20  # bytes of one file
 _MOST_IN_ALL = 256 << 20
 
@@ -23,7 +23,7 @@ def destinations(output: str, paths: Sequence[str], files: Sequence[FoundFile]) 
     """The path that each file's result is written to.
 
     One file goes to the path itself, unless that is a folder (or ends like one); several files go into the folder,
-    each with its place in the folder that was named.
+    each at its path relative to the folder given on the command line.
 
     Raises:
         SystemExit: two files would go to the same place, or one over an original.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _FIRST = 0.5  # seconds before anything is shown
 _EVERY = 0.1
-_SURE = 2.0  # seconds before a time that is left can be told
+_SURE = 2.0  # seconds before an estimate of the remaining time is reliable
 
 
 class FileProgress:

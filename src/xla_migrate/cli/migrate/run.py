@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..arguments import Arguments
 
-# Beside the bytes of a file: what opening it costs, in bytes' worth of work.
+# The cost of opening a file, expressed in bytes of work.
 _WEIGHT_OF_OPENING = 2000
 
 
@@ -34,8 +34,8 @@ def run(words: Sequence[str], checking: bool) -> int:
     """Do what the arguments say; the exit code.
 
     Args:
-        words: those of the command line, without the sub-command.
-        checking: it is `check`.
+        words: the command-line arguments after the subcommand.
+        checking: True for `check`.
 
     Raises:
         SystemExit: wrong usage.
@@ -151,7 +151,7 @@ def _without_silent(outcomes: list[FileOutcome], files: list[FoundFile]) -> list
 
 
 def _judge(files: list[FoundFile], options: RunOptions, given: Arguments) -> list[FileOutcome]:
-    """The outcomes of `files`: from the cache where it knows, the others in as many processes as it takes."""
+    """Return the outcomes of `files`: from the cache if possible, else computed in parallel processes."""
     caches = _Caches(options, given)
     outcomes: list[FileOutcome] = []
     left: list[FoundFile] = []

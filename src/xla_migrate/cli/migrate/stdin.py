@@ -56,7 +56,7 @@ def _tell_of_a_copy(data: bytes) -> None:
     from ...files.vendored import NAME
 
     if f"import {NAME}".encode() in data:
-        note = f"the script imports {NAME}, which is written where a file is named"
+        note = f"the script imports {NAME}; to have it written, pass the script as a file"
         print(f"xla-migrate: {note}", file=sys.stderr)
 
 

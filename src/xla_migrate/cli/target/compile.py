@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ABOUT = """\
 Traces the script's training steps, evaluation and checkpoints without running them, and compiles each graph for a TPU
 that need not be there. A CUDA script is migrated first, in a copy. Says of each graph which line cuts it, what memory
-it takes of the chip's, FLOPs, bytes and collectives. Compiled is not run.
+it takes of the chip's, FLOPs, bytes and collectives. Compiled does not mean run.
 """
 _CODES = "exit codes: 0 all graphs fit; 1 a graph does not fit or is refused; 2 unknown"
 

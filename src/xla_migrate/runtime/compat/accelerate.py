@@ -34,7 +34,7 @@ def patch_accelerate() -> None:
       so learns of its end before the loop is there: gradient accumulation steps at other batches,
       ``gather_for_metrics`` keeps the samples that fill up the last batch, and an exception of the dataset ends
       the epoch silently (fact 1.82). Worker processes still read ahead.
-    - A shuffled loader has the order that it has on CUDA. accelerate gives it a generator of its own.
+    - A shuffled loader has the same order as on CUDA. accelerate gives the loader a separate generator.
     - An FSDP plugin shards, also one that the Trainer makes of its arguments (``fsdp``, ``fsdp_config``):
       parameters, gradients and the optimizer's state are split over all devices, which this one process
       drives. A step takes a batch for each device, as on CUDA. Start it once, with ``python``.
@@ -43,8 +43,8 @@ def patch_accelerate() -> None:
     - ``log`` does not wait for the device: trackers get values when they have come, in order, and all of them before
       ``end_training`` closes them.
     - ``LocalSGD``, which accelerate refuses, trains: each process steps by itself, and parameters are averaged at times.
-    - Clipping sees gradients that are averaged over the processes, those of every optimizer; an optimizer that was not
-      prepared steps with averages, too, where its model was.
+    - Clipping sees gradients that are averaged over the processes, for every optimizer. An optimizer that was not
+      prepared also steps with averaged gradients if its model was prepared.
     - Prepared models start with the weights of the first process, and keep its buffers, such as running statistics.
       Unseeded, each process would train its own.
     - Several processes on a CPU rehearse: they train together, through gloo. On a TPU host, processes that torch_xla
@@ -52,8 +52,8 @@ def patch_accelerate() -> None:
     - Models of transformers checkpoint activations with ``xla.checkpoint``, whoever switches it on: the command line, or
       trl, whose trainers do by default. Torch's own function raises (fact 1.101).
 
-    Call it before the ``Accelerator`` is made, and before the Trainer's arguments where they ask for FSDP.
-    It changes nothing where torch_xla is not the backend, and a second call does nothing.
+    Call it before you create the ``Accelerator``, and before the Trainer's arguments if they enable FSDP.
+    It changes nothing if torch_xla is not the backend, and a second call does nothing.
 
     Example:
         >>> xla.patch_accelerate()
@@ -63,7 +63,7 @@ def patch_accelerate() -> None:
     loaders: Any = importlib.import_module("accelerate.data_loader")
     state: Any = importlib.import_module("accelerate.state")
     wrapper = getattr(loaders, "MpDeviceLoaderWrapper", None)
-    # Absent where accelerate was told to leave torch_xla alone (USE_TORCH_XLA=0).
+    # Absent if accelerate does not use torch_xla (USE_TORCH_XLA=0).
     if wrapper is None or hasattr(wrapper.__iter__, "of_xla_migrate"):
         return
     from ..torch_xla import rehearsed_collectives

@@ -1,4 +1,4 @@
-"""What accelerate does not do on XLA devices (1.15 with torch_xla 2.9): checkpoints of its own, and objects of all replicas."""
+"""Patches for accelerate on XLA devices (1.15 with torch_xla 2.9): checkpoints, and gathering of objects."""
 
 from __future__ import annotations
 

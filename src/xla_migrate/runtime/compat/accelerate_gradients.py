@@ -1,7 +1,7 @@
 """Which gradients accelerate reduces on XLA, and when: as DistributedDataParallel does on CUDA.
 
 On XLA accelerate wraps no model: its optimizers reduce gradients when they step, and ``clip_grad_norm_`` before them, but
-there of one optimizer alone, so that others clip and step with gradients of their own replica. ``clip_grad_value_`` reduces none,
+only for one optimizer, so the others clip and step with gradients of their replica alone. ``clip_grad_value_`` reduces none,
 nor do optimizers that were not prepared. LocalSGD, for which the wrapper leaves gradients alone, raises. Nor are weights those
 of the first process from the start.
 Tried with accelerate 1.15 and torch_xla 2.9.
@@ -28,7 +28,7 @@ def patch_gradients() -> None:
     """Mend it. Classes are changed in place: scripts have imported them."""
     state: Any = importlib.import_module("accelerate.state")
     if not hasattr(state.GradientState, "is_xla_gradients_synced"):
-        return  # an accelerate whose optimizers cannot be told that gradients are reduced
+        return  # this version of accelerate has no flag for gradients that are already reduced
     optimizer: Any = importlib.import_module("accelerate.optimizer").AcceleratedOptimizer
     optimizer.step = _after_reducing(optimizer.step, lambda stepping: [stepping])
     accelerator: Any = importlib.import_module("accelerate.accelerator").Accelerator
@@ -44,7 +44,7 @@ def patch_gradients() -> None:
 
 
 def _of_the_first(prepare: Any) -> Any:
-    """``prepare_model``, where each process has drawn weights of its own, if it has not been seeded."""
+    """Wrap ``prepare_model`` so that all processes start with the same weights, even if unseeded."""
     signature = inspect.signature(prepare)
 
     @functools.wraps(prepare)
@@ -67,7 +67,7 @@ def _of_the_first(prepare: Any) -> Any:
 
 @torch.no_grad()
 def _send(tensors: list[torch.Tensor]) -> None:
-    """They become those of the first process: the sum of its own and zeros, since all have to run the same graph."""
+    """Broadcast from the first process: sum its tensors and zeros, since all must run the same graph."""
     from ..torch_xla.modules import xm, xr
 
     sends = torch.tensor(xr.global_ordinal() == 0).to(backend().device())
@@ -106,7 +106,7 @@ def _init(init: Any) -> Any:
             self.local_sgd_steps = local_sgd_steps
         elif enabled and _is_one_model_of_many_devices():
             raise NotImplementedError(
-                "LocalSGD trains a model of its own on each device, and under SPMD there is one: start a process per device"
+                "LocalSGD trains a separate model on each device, but SPMD has one model: start a process per device"
             )
 
     return made
@@ -155,7 +155,7 @@ def _average(average: Any) -> Any:
         if not _is_on_xla(self.accelerator):
             average(self)
             return
-        # In a graph of its own: what else is pending may differ between replicas.
+        # In a separate graph: other pending operations may differ between replicas.
         backend().mark_step()
         _total([p.data for p in self.model.parameters()])
         backend().mark_step()
@@ -164,7 +164,7 @@ def _average(average: Any) -> Any:
 
 
 def _after_reducing(function: Any, of: Callable[[Any], Iterable[Any]]) -> Any:
-    """``function``, which reduces the gradients of optimizers, except for those of models that train by themselves."""
+    """Wrap ``function`` to reduce gradients of all optimizers first, except for LocalSGD models."""
 
     @functools.wraps(function)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -175,7 +175,7 @@ def _after_reducing(function: Any, of: Callable[[Any], Iterable[Any]]) -> Any:
 
 
 def _then_the_rest(backward: Any) -> Any:
-    """``backward``, behind which gradients of prepared models are averages, also those of no prepared optimizer."""
+    """Wrap ``backward`` to average gradients of prepared models that no prepared optimizer reduces."""
 
     @functools.wraps(backward)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -187,7 +187,7 @@ def _without_broadcast(init: Any) -> Any:
 
 
 def whole_steps(prepare: Callable[..., Any]) -> Callable[..., Any]:
-    """``prepare_data_loader`` whose batches are those of all devices together, as many as accelerate's processes take."""
+    """Wrap ``prepare_data_loader``: a batch holds the samples that accelerate's processes take together."""
     signature = inspect.signature(prepare)
 
     @functools.wraps(prepare)
@@ -208,7 +208,7 @@ def whole_steps(prepare: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _whole_stream(loader: Any, splits: bool) -> Any:
-    """A loader whose batches are those of all devices; accelerate fills up the last one."""
+    """Return a loader whose batches cover all devices; accelerate fills up the last one."""
     module: Any = importlib.import_module("accelerate.data_loader")
     size = loader.batch_size * (1 if splits else batches_at_once())
     options = {
@@ -239,7 +239,7 @@ def _whole(of_one: Any) -> Any:
 
 
 class _Batches:
-    """What one process reads of a batch sampler; a list of its own each, for accelerate adds to the last one."""
+    """One process's share of a batch sampler; each batch is a new list, since accelerate extends the last."""
 
     def __init__(self, sampler: Any, batches: Iterator[Any]) -> None:
         self.batch_size, self._batches = sampler.batch_size, batches
@@ -264,7 +264,7 @@ def _patch_trainer() -> None:
 
 
 def _beginning(init: Any) -> Any:
-    """What comes next asks for the device."""
+    """Wrap an `__init__` whose remaining code needs the device."""
 
     @functools.wraps(init)
     def initialized(self: Any) -> None:

@@ -19,8 +19,8 @@ def mixed_precision(model: Any, enabled: bool = True) -> Any:
     """``apex.amp.initialize`` of a model: forward runs under ``autocast``, outputs are float32.
 
     Args:
-        model: A module, or a list or tuple of them; it is changed in place and handed back.
-        enabled: Otherwise it stays as it is.
+        model: A module, or a list or tuple of them; it is changed in place and returned.
+        enabled: If False, the model is returned unchanged.
 
     Returns:
         ``model``.

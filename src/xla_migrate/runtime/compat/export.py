@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 def on_cpu(value: T) -> T:
-    """A copy of `value` on the CPU, for ``torch.onnx.export`` and its like; the model stays where it is.
+    """Return a copy of `value` on the CPU, for ``torch.onnx.export`` and similar; the model does not move.
 
-    On eager backends exporters read the tensors where they are.
+    On eager backends nothing is copied, since exporters can read the tensors on the device.
 
     Args:
-        value: A module, a tensor, or a list, tuple or dict of them; anything else stays as it is.
+        value: A module, a tensor, or a list, tuple or dict of them; anything else is returned unchanged.
 
     Returns:
         The same of copies; on eager backends `value`.

@@ -1,4 +1,4 @@
-"""What ignite asks of torch_xla that is gone, and refuses. ignite is imported when this is called.
+"""Provide the removed torch_xla names that ignite needs. ignite is imported when this is called.
 
 Tried with ignite 0.5.5 and torch_xla 2.9.
 """
@@ -18,7 +18,7 @@ from .._backend import uses_torch_xla
 def patch_ignite() -> None:
     """Let ignite train on XLA devices as it does on CUDA.
 
-    - Ranks and the number of processes are torch_xla's. ignite asks for names that torch_xla 2.7 has removed, so
+    - Ranks and the number of processes are torch_xla's. ignite uses names that torch_xla 2.7 has removed, so
       that metrics and ``Checkpoint`` raise an ``AttributeError``, also in one process.
     - A metric that is given an XLA device keeps its sums on the CPU. ignite refuses the device.
 

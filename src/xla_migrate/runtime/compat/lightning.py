@@ -39,13 +39,13 @@ def patch_lightning() -> None:
 
     - ``accelerator="auto"`` takes the XLA device that torch_xla has. Lightning looks for a TPU alone, so on
       Trainium and on XLA:CPU it trains on the CPU, without torch_xla. There it gets one device.
-    - What asks for CUDA, in a call, on the command line or in a file of settings, asks for the same on XLA:
+    - A request for CUDA in a call, on the command line or in a settings file becomes a request for XLA:
       ``accelerator="gpu"``, ``devices=-1``, ``strategy="ddp"`` or a ``DDPStrategy`` with its order of samples, and
       ``precision="16-mixed"``, which becomes bfloat16's.
     - ``precision="bf16-mixed"`` is bfloat16 autocast, as on CUDA. Lightning raises on XLA.
     - ``precision="bf16-true"`` makes weights and inputs bfloat16, as on CUDA. Lightning sets ``XLA_USE_BF16``, with which
       nothing is computed in float32, whatever the script says.
-    - Each batch of an evaluation is a graph of its own. On one device Lightning marks the optimizer's steps alone.
+    - Each batch of an evaluation is a separate graph. On one device Lightning marks only the optimizer's steps.
     - Clipping that the script calls itself sees gradients that are averaged over the processes.
 
     Call it before the ``Trainer`` or ``Fabric`` is made. It changes nothing where torch_xla is not the backend, and
@@ -99,7 +99,7 @@ def _every_device(accelerator: Any) -> None:
 
 
 def _as_on_cuda(connector: Any) -> None:
-    """The connector makes accelerator, strategy and precision of what a Trainer or Fabric was told."""
+    """Wrap the connector, which derives accelerator, strategy and precision from a Trainer's arguments."""
     choose, count = (
         connector._check_config_and_set_final_flags,
         connector._check_device_config_and_set_final_flags,
@@ -124,7 +124,7 @@ def _as_on_cuda(connector: Any) -> None:
 
 
 def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
-    """What asks for the same as `given`, accelerator, strategy and precision, on XLA."""
+    """Translate the accelerator, strategy and precision in `given` to their equivalents on XLA."""
     accelerator, strategy, precision = (
         given.get(name) for name in ("accelerator", "strategy", "precision")
     )
@@ -134,7 +134,7 @@ def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
         return given
     if int(os.environ.get("WORLD_SIZE") or 1) > 1:
         raise RuntimeError(
-            "Lightning starts the processes of XLA devices itself, and those of another launcher would train a model each: "
+            "Lightning starts one process per XLA device itself; under another launcher each would train a separate model: "
             "start the script once, with `python`"
         )
     name = strategy.lower() if isinstance(strategy, str) else type(strategy).__name__
@@ -183,7 +183,7 @@ def _marks_turns(loader: Any) -> None:
 
 
 def _samples_as_ddp(connector: Any, trainer: Any) -> None:
-    """Lightning's DDP draws samples by a sampler of its own, which shuffles what is trained on, also for a single device."""
+    """Use the sampler of Lightning's DDP, which shuffles the training data, even for a single device."""
     is_distributed, kwargs = connector.is_distributed, trainer.distributed_sampler_kwargs
 
     def get_is_distributed(self: Any) -> bool:
@@ -242,8 +242,8 @@ def _forward_context(plain: Callable[[Any], AbstractContextManager[None]]) -> An
 
 
 def _averages_once(precision: Any) -> None:
-    """Before the script clips, if it does. Lightning averages in the step: behind what a script has clipped."""
-    parameters = precision.main_params  # which all of Lightning's clipping asks for
+    """Average gradients before the script clips, because Lightning averages later, in the step."""
+    parameters = precision.main_params  # every kind of clipping in Lightning calls this
     if hasattr(parameters, "of_xla_migrate"):
         return
 

@@ -16,7 +16,7 @@ from ..checkpoints import settled
 def save_pretrained(model: Any, *args: Any, **kwargs: Any) -> Any:
     """``model.save_pretrained(...)``, which writes with safetensors, and that cannot read XLA tensors.
 
-    Tensors are passed to it on the CPU; weights that are tied stay tied. The model stays where it is.
+    Tensors are passed to it on the CPU; tied weights stay tied. The model does not move.
 
     Args:
         model: Anything with that method: a model, one of peft's, a pipeline of diffusers.

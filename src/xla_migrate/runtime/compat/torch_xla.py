@@ -59,7 +59,7 @@ def marked_step(
 def _limited(
     full_graph: bool, name: str | None, max_different_graphs: int | None
 ) -> contextlib.AbstractContextManager[Any]:
-    """torch_xla's own context where it is asked for more than marks, or has its eager mode to leave."""
+    """Return torch_xla's context if it does more than mark steps or must leave eager mode."""
     if not uses_torch_xla():
         return contextlib.nullcontext()
     from ..torch_xla.modules import torch_xla

@@ -1,4 +1,4 @@
-"""The report's events on a native device: operations without a kernel of its own, and copies to the host.
+"""The report's events on a native device: operations without a native kernel, and copies to the host.
 
 PyTorch does not count compilations of these devices, so the report has none.
 """

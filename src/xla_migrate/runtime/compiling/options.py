@@ -28,7 +28,7 @@ def compiler_options(machine_name: str = "", /, **options: bool | int | str) -> 
         The variables that were set.
 
     Raises:
-        RuntimeError: torch_xla has opened its device already, and options would not be heard.
+        RuntimeError: torch_xla has opened its device already, and options would have no effect.
         ValueError: an option is unknown, or contradicts another or the environment.
 
     Example:

@@ -9,7 +9,7 @@ from .waiting import Cancellable, Snapshot, queue
 
 
 class _Check(Cancellable):
-    """A condition on its way."""
+    """A deferred condition."""
 
     __slots__ = ("message", "taken")
 
@@ -26,11 +26,11 @@ class _Check(Cancellable):
 
 
 def checked_later(valid: torch.Tensor, message: str) -> bool:
-    """True if it is read behind the step whether all of `valid` is true; False where that has to be asked now.
+    """Return True if `valid` is checked after the step; False if the caller must check it now.
 
     Args:
         valid: Booleans.
-        message: Of the ``ValueError`` that a later step mark raises where one is false.
+        message: Of the ``ValueError`` that a later step mark raises if one is false.
     """
     if not waits(valid):
         return False

@@ -112,7 +112,7 @@ class Number:
 
 
 def _read_elsewhere(number: Number) -> Any:
-    """The value of `number` for another thread than it waits in, which goes on meanwhile: what it is made of is read here."""
+    """Read the value of `number` from a thread other than its owner, by reading its operands."""
     found: dict[int, Any] = {}
     work: list[Number] = [number]
     while work:
@@ -160,7 +160,7 @@ def _known(value: Any) -> Any:
 
 
 def compute(operation: Callable[..., Any], *operands: Any) -> Any:
-    """`operation` on numbers of which one at least is on its way, when they are there; at once with other things."""
+    """Apply `operation`: deferred if an operand is a deferred number, at once otherwise."""
     if all(isinstance(operand, _NUMBERS) for operand in operands):
         waiting = any(type(operand) is Number and operand.waits for operand in operands)
         if waiting and queue.is_ours():

@@ -1,4 +1,4 @@
-"""Objects that deferred calls are made on, as loggers and trackers: what waits is done before anything else is asked of them.
+"""Loggers, trackers and other objects of deferred calls: pending calls run before any other use of them.
 
 Their class is watched, and not the object, whose attributes, copies and pickles stay what they were.
 """
@@ -13,11 +13,11 @@ from typing import Any
 from .output import WATCHED, watched
 from .waiting import queue
 
-# Special methods by which an object is asked for what it holds; others run whenever Python pleases.
+# Special methods that read an object's contents; Python calls others at any time.
 _SPECIAL = frozenset(
     "__call__ __contains__ __enter__ __exit__ __getitem__ __iter__ __len__ __repr__ __setitem__ __str__".split()
 )
-# Objects that do more than keep what they are told: what of them is watched.
+# Objects that do more than store what they receive: the methods that are watched.
 _ALONE = {
     "accelerate": frozenset({"end_training", "get_tracker", "log", "log_images", "log_table"}),
     "lightning": frozenset({"log", "log_dict"}),
@@ -88,7 +88,7 @@ def _watch_functions(module: ModuleType, owner: Any = None) -> bool:
 
 
 def _watch_loguru() -> bool:
-    """Its records tell the frame that calls: none may come between. Each asks for the time first."""
+    """Watch loguru by its clock: its records name the calling frame, so no wrapper may stand between."""
     home = sys.modules["loguru._logger"]
     now = getattr(home, "aware_now", None)
     if now is None:

@@ -1,4 +1,4 @@
-"""Files that this process writes, and opens again: what waits is written before that.
+"""Files that this process writes and opens again: deferred output is written before the file opens.
 
 Whether by `open`, `Path.read_text`, `numpy.loadtxt` or pandas, and in whatever function: all come to `open`. An audit hook would hear
 of more (`os.open`), but it makes each `id()` of the process seven times as slow, and `copy.deepcopy` twice.

@@ -1,4 +1,4 @@
-"""Output of others comes in its place: what waits is done before it.
+"""Keep other code's output in order: deferred output is printed before it.
 
 The methods of `sys.stdout`, `sys.stderr` and of files that deferred calls write to are watched, and so are logging and
 what starts programs or ends this one, and the ends of a notebook's cells.
@@ -79,7 +79,7 @@ def _watch(stream: Any, names: tuple[str, ...]) -> bool:
 
 
 def _loose(stream: Any, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """`method`, which keeps its `stream` no longer than others do: a file that nobody has is closed, and so written."""
+    """Wrap `method` without keeping its `stream` alive, so that an unused file is closed and flushed."""
     function = getattr(type(stream), name, None)
     if function is None or getattr(method, "__self__", None) is not stream:
         return method
@@ -151,7 +151,7 @@ def _watch_processes() -> None:
 
 
 def _watch_bars() -> None:
-    """A progress bar that is closed shows what it was told last, also where the loop was left."""
+    """Show the last values of a progress bar when it is closed, even if the loop was left early."""
     for name in ("tqdm.std", "tqdm.notebook"):
         if (home := sys.modules.get(name)) is not None:
             _watch(vars(home).get("tqdm_notebook") or home.tqdm, ("close",))

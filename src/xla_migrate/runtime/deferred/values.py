@@ -17,7 +17,7 @@ _CONTAINERS = (dict, list, set, bytearray, collections.deque)  # and what is der
 _DICTS = (dict, collections.defaultdict, collections.OrderedDict)
 
 
-filling: dict[int, int] = {}  # how many elements of an array are on their way
+filling: dict[int, int] = {}  # the number of deferred elements of an array
 
 
 def waits(value: Any) -> bool:
@@ -76,7 +76,7 @@ def _copied(value: Any) -> Any:
 
 
 def resolved(value: Any) -> Any:
-    """Return `value` with the value of each deferred number in it; new lists, tuples and dicts only where one is inside."""
+    """Return `value` with deferred numbers resolved; lists, tuples and dicts are new only if they hold one."""
     if type(value) is Number:
         return value.wait()
     if type(value) in (list, tuple):

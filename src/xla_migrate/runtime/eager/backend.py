@@ -348,7 +348,7 @@ _started_unasked = False
 
 
 def _ensure_group() -> None:
-    """Scripts for torch_xla ask for none."""
+    """Start a process group for scripts written for torch_xla, which start none themselves."""
     global _started_unasked
     if not dist.is_initialized() and replica()[2] > 1:
         init_process_group({"backend": None})
@@ -358,7 +358,7 @@ def _ensure_group() -> None:
 def init_process_group(options: dict[str, Any]) -> None:
     global _started_unasked
     if _started_unasked and dist.is_initialized():
-        _started_unasked = False  # What the script asks for is there.
+        _started_unasked = False  # The group that the script requests exists already.
         return
     kind = device_type()
     if kind == "cpu":

@@ -1,7 +1,7 @@
-"""Batches to a CUDA device: from pinned memory, on a stream of their own, beside the computation.
+"""Send batches to a CUDA device from pinned memory, on a separate stream, during computation.
 
-The copies are those of ``tensor.to(device, non_blocking=True)``, so results are the same bit for
-bit. What uses a batch waits for its copy on the device, never on the host.
+The copies are made by ``tensor.to(device, non_blocking=True)``, so results are the same bit for
+bit. Operations that use a batch wait for its copy on the device, never on the host.
 """
 
 from __future__ import annotations

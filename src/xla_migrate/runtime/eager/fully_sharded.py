@@ -23,7 +23,7 @@ _DEVICE_ID = 8  # its place behind `module`
 
 
 class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
-    """Torch's own, which takes the CPU only where it is told to, and a number for CUDA's device."""
+    """Torch's class, which uses the CPU only on request and expects a number as CUDA device."""
 
     def __init__(self, module: nn.Module, *args: Any, **kwargs: Any) -> None:
         if device_type() == "cpu":
@@ -42,7 +42,7 @@ class FullyShardedDataParallel(fsdp.FullyShardedDataParallel):
         _gradients.leave_to(self)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Torch's own; on the host where it is to be offloaded."""
+        """Torch's state dict, moved to the host if it should be offloaded."""
         found = super().state_dict(*args, **kwargs)
         if native.is_native(device_type()) and getattr(
             self._state_dict_config, "offload_to_cpu", False

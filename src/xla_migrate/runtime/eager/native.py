@@ -39,8 +39,8 @@ def compile(kind: str, function: Any, options: Mapping[str, Any]) -> Any:
     """``torch.compile`` by the compiler that is registered under the device's name.
 
     Inductor, torch's default, has no code for these devices. ``mode`` and ``options`` are inductor's, so they are
-    left out, as is a ``backend`` that is for CUDA. If no compiler has that name, the function stays as it is.
-    Each shape gets a graph of its own (``dynamic=False``): these devices want static shapes, and Neuron refuses others.
+    not passed on, nor is a ``backend`` for CUDA. If no compiler has that name, the function is returned unchanged.
+    Each shape gets a separate graph (``dynamic=False``): these devices need static shapes, and Neuron refuses others.
     """
     asked = options.get("backend")
     if asked in (None, "inductor", "cudagraphs"):
@@ -67,7 +67,7 @@ def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
 def process_group_backend(kind: str) -> str | None:
     """The name of the collectives of this kind of device; None if no package has registered any.
 
-    Named, and not left to torch: where it is to choose, torch 2.13 takes gloo for the group's default, which the
+    Set explicitly: if torch chooses, torch 2.13 takes gloo for the group's default, which the
     group then does not have, and ``DistributedDataParallel`` fails.
     """
     known: dict[str, str] = dist.Backend.default_device_backend_map

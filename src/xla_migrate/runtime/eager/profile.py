@@ -35,7 +35,7 @@ class Recorder:
         profile.export_chrome_trace(os.path.join(self._folder, name))
 
     def span(self, name: str) -> AbstractContextManager[Any]:
-        """None of ours: torch's profiler sees ``record_function`` by itself."""
+        """Return an empty context: torch's profiler sees ``record_function`` without help."""
         return nullcontext()
 
     def open_step(self) -> None:

@@ -2,7 +2,7 @@
 
 torch_xla's own loader turns tuples, namedtuples and OrderedDicts into lists and dicts, and leaves
 Parameters, tensor subclasses and objects with ``__slots__`` on the CPU, silently (fact 1.84).
-Here types are kept. What holds no tensor comes back as the very same object; numpy arrays stay
+Here types are kept. An object without tensors is returned as the very same object; numpy arrays stay
 numpy arrays, as with a CUDA loader.
 """
 

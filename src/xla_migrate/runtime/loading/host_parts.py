@@ -30,7 +30,7 @@ class KeepingSender:
         self._parts = parts
 
     def send(self, batch: Any) -> Any:
-        """The batch's own parts beside what is on its way; no object of the loader's is changed."""
+        """Add the parts that stay on the host to a batch being sent; the loader's objects do not change."""
         if batch is None or isinstance(batch, (torch.Tensor, PackedSequence)):
             return {}, self._sender.send(batch)
         if isinstance(batch, (Mapping, tuple, MutableSequence)):

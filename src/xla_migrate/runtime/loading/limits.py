@@ -18,12 +18,12 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-# Samplers that draw at most with their first sample. Others may keep a state that nobody can restore.
+# Samplers that draw random numbers only for their first sample. Others may keep a state that cannot be restored.
 _DRAW_FIRST = (SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler)
 
 
 def batches_ahead(loader: Any) -> int | None:
-    """Return how many batches may be read before the loop asks for them, counted from the first; None for all.
+    """Return how many batches may be read before the loop requests them, counted from the first; None for all.
 
     Args:
         loader: A ``torch.utils.data.DataLoader``.
@@ -36,7 +36,7 @@ def batches_ahead(loader: Any) -> int | None:
     if type(sampler) is not RandomSampler:
         return 0
     if sampler.generator is None:
-        return None  # It draws a seed with the first sample, and then from a generator of its own.
+        return None  # It draws a seed with the first sample, then from a private generator.
     if sampler.replacement or sampler.num_samples > len(sampler.data_source):
         return 0
     if sampler.num_samples < len(sampler.data_source):

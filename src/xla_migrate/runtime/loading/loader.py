@@ -67,8 +67,8 @@ class MpDeviceLoader:
     A ``DataLoader`` is read ahead in a thread, so its ``__getitem__`` runs ahead of the loop
     (fact 1.86). ``loader_prefetch_size=0``, or XLA_MIGRATE_READ_AHEAD=0 in the environment,
     reads each batch when the loop needs it, as plain PyTorch does. Unless a prefetch size is
-    given, these loaders are read in the same way, so that random numbers and the order of data stay
-    those of the plain loader:
+    given, these loaders are read in the same way, so that random numbers and the order of data are
+    the same as with the plain loader:
 
     - a loader with a sampler or batch sampler that is not PyTorch's own
     - a loader without workers whose samples draw random numbers, or an ``IterableDataset`` without workers

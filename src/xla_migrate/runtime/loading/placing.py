@@ -51,7 +51,7 @@ class Placer(Mover):
         return x
 
     def _attributes(self, x: Any, held: Mapping[str, Any]) -> None:
-        """In place: what was loaded is nobody else's."""
+        """Move attributes in place: a loaded object has no other owner."""
         for name, value in list(held.items()):
             if (moved := self(value)) is not value:
                 object.__setattr__(x, name, moved)
@@ -94,8 +94,8 @@ def _but(state: Mapping[Any, Any], kept: Mapping[Any, Any]) -> list[tuple[Any, A
 def is_state(x: Mapping[Any, Any]) -> bool:
     """True if ``load_state_dict`` of a module or an optimizer is what takes this.
 
-    A module's has ``_metadata``; where it was copied into a plain dict, the names of parameters,
-    some of which are those that torch's own modules give. An optimizer's has ``param_groups``.
+    A module's has ``_metadata``. If it was copied into a plain dict, it has the names of parameters,
+    some of which torch's own modules use. An optimizer's has ``param_groups``.
     """
     if hasattr(x, "_metadata") or ("state" in x and "param_groups" in x):
         return True

@@ -1,4 +1,4 @@
-"""Batches read and sent to the device ahead of use, in threads of their own.
+"""Batches that are read and sent to the device ahead of use, in separate threads.
 
 One thread reads the source, others send what was read, in order. An exception of the source is
 handed to whoever waits for that batch (torch_xla's loader ends the epoch instead, silently:
@@ -84,7 +84,7 @@ class Ahead(Protocol):
 
 
 class ReadAheadUpTo:
-    """Reads some items ahead, and the rest of the source when it is asked."""
+    """Reads some items ahead, and the rest of the source on request."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class ReadAhead:
 
 
 def _read(source: Iterator[Any], read: Channel[Future[Any]], grad_mode: bool) -> None:
-    """Read the source to its end. After an exception it is asked again, as its user might."""
+    """Read the source to its end. After an exception it is read again, as the user's loop might do."""
     torch.set_grad_enabled(grad_mode)
     try:
         while True:
@@ -204,7 +204,7 @@ def _send(
     in_order: threading.Lock,
     send: Callable[[Any], Any],
 ) -> None:
-    """Send what was read. Each item keeps its place in ``sent`` while several are on their way."""
+    """Send the items that were read. Each keeps its place in ``sent`` while several are being sent."""
     try:
         while True:
             place: Future[Any] = Future()

@@ -11,9 +11,9 @@ class Versions(NamedTuple):
     """From one version up to, and without, another.
 
     Args:
-        package: ``"torch"``, or one that is patched if it is imported when this is asked.
+        package: ``"torch"``, or a package that is patched if it is imported already.
         since: The first version, such as ``"2.9"``.
-        before: The first version after the last, or None where the fault has no known end.
+        before: The first version after the last, or None if the fault is not fixed in any release.
     """
 
     package: str

@@ -1,8 +1,8 @@
 """Models of transformers take attention masks as they are, without asking the device whether anything is padded.
 
-The fault: to leave a mask out that masks nothing, transformers asks ``padding_mask.all()`` in every forward: a launch and
-a wait for the device each time, and another graph for batches that have no padding. It does not ask where it is traced. An XLA
-tensor is traced, and transformers does not know. Masked by what masks nothing, attention is the same.
+The fault: to omit a mask that masks nothing, transformers calls ``padding_mask.all()`` in every forward: a launch and
+a wait for the device each time, and another graph for batches that have no padding. It skips the call under tracing. An XLA
+tensor is traced, but transformers does not know. A mask that masks nothing leaves attention unchanged.
 
 To see it: ``xla.metrics()["host_reads"]`` of a forward of BERT that is given its ``attention_mask``.
 It can go when this fails: test_transformers_asks_the_device_for_its_masks.

@@ -8,7 +8,7 @@ original's in every step. And what CUDA leaves alone, such as ``relu``, torch_xl
 To see it: the type of ``torch.exp(x)`` of a bfloat16 tensor in ``torch.autocast("xla")``.
 It can go when this fails: test_fact_1_72_torch_xlas_own_list_differs_from_cudas.
 
-Operations are named as the dispatcher names them. Where torch_xla's own kernel has CUDA's policy it is
+Operations have the dispatcher's names. If torch_xla's own kernel follows CUDA's policy, it is
 kept: it is written in C++, and the ones here cost a few microseconds more for each call.
 """
 

@@ -1,7 +1,7 @@
-"""``torch.optim.swa_utils.AveragedModel`` holds memory of its own.
+"""``torch.optim.swa_utils.AveragedModel`` keeps averages in separate memory.
 
 The fault: it begins with a copy of each weight, and keeps copies of buffers. On XLA a copy comes to
-share its source's memory (fact 3.12): where the source does not change, as in a frozen layer, or all
+share its source's memory (fact 3.12): if the source does not change, as in a frozen layer, or all
 weights while the average is evaluated, the next change of the average takes that memory for its own
 result, and whoever reads the source fails. So it is given weights that are no one else's.
 
@@ -27,7 +27,7 @@ _update_parameters = AveragedModel.update_parameters
 
 
 def apply() -> None:
-    """Make averages hold memory of their own."""
+    """Keep averages in separate memory."""
     AveragedModel.update_parameters = _own_memory  # type: ignore[method-assign]
 
 
@@ -37,7 +37,7 @@ def _own_memory(self: AveragedModel, model: torch.nn.Module) -> None:
 
 
 class _Apart:
-    """What ``update_parameters`` asks of a model, in copies."""
+    """The attributes of a model that ``update_parameters`` reads, as copies."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model

@@ -1,7 +1,7 @@
 """``nn.Transformer`` takes attention masks as they are, without asking the device whether they are causal.
 
-The fault: the encoder and the decoder compare the mask with a causal one in every forward, and ask the device whether all of it is
-the same: a launch and a wait each time. Where they are causal, ``scaled_dot_product_attention`` may be told so in place of
+The fault: the encoder and the decoder compare the mask with a causal one in every forward, and read the result from the
+device: a launch and a wait each time. For causal masks ``scaled_dot_product_attention`` accepts a flag in place of
 the mask, which is faster on CUDA and computes the same. On XLA the mask is used.
 
 To see it: ``xla.metrics()["host_reads"]`` of a forward of ``nn.Transformer`` that is given ``tgt_mask``.
@@ -23,7 +23,7 @@ _detect = transformer._detect_is_causal_mask
 
 
 def apply() -> None:
-    """Let masks of the device be taken for no causal ones, if nothing is said of them."""
+    """Treat masks on the device as not causal, unless the caller says otherwise."""
     transformer._detect_is_causal_mask = _is_causal
 
 

@@ -2,7 +2,7 @@
 
 The fault: torch_xla says that the absolute value of a complex tensor is complex, and refuses gradients
 through it, so that a spectrogram (``torch.stft(...).abs()``) cannot be trained on (fact 3.61). Its
-gradients of ``einsum`` lack the conjugation: those of Fourier layers are wrong, silently (fact 3.62).
+gradients of ``einsum`` lack the conjugation, so Fourier layers get wrong gradients, silently (fact 3.62).
 
 To see it: ``torch.fft.rfft(x).abs().dtype`` on both devices, and ``x.grad`` behind a complex ``einsum``.
 It can go when these fail: test_fact_3_61_torch_xlas_abs_is_complex,

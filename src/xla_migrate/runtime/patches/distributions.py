@@ -2,8 +2,8 @@
 
 The fault: by default each distribution that is made, and each ``log_prob``, asks the device whether all parameters and
 values are allowed (``validate_args``): a launch and a wait each time, several in a step of a policy or of a VAE. Here
-the answer is read with the other values that wait (``xla.item``), and the ``ValueError`` is raised at one of the next step
-marks. What is not on an XLA device, and what the answer is needed for at once, is asked at once.
+the answer is read with the other deferred values (``xla.item``), and the ``ValueError`` is raised at one of the next step
+marks. Values that are not on an XLA device, or are needed at once, are checked at once.
 
 To see it: ``xla.metrics()["host_reads"]`` of ``torch.distributions.Normal(mean, deviation)``.
 It can go when this fails: test_torch_asks_the_device_for_each_distribution.
@@ -59,6 +59,6 @@ def _noted(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _message(checked: Distribution) -> str:
     return (
-        f"Expected the parameters of {type(checked).__name__}, and the values that it is asked about, to satisfy its "
-        "constraints, but found invalid ones in one of the last steps (on XLA they are checked behind the step)"
+        f"Expected the parameters of {type(checked).__name__}, and the values passed to it, to satisfy its "
+        "constraints, but found invalid ones in one of the last steps (on XLA they are checked after the step)"
     )

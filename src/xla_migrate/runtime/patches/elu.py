@@ -1,8 +1,8 @@
 """ELU, CELU and SELU have torch's gradients.
 
 The fault: torch_xla takes its input for its output there, silently: where x < 0 the gradient of
-``elu(x)`` is ``x + 1`` in place of ``exp(x)``, of the wrong sign below -1. In place, where it is passed
-the output, it is right.
+``elu(x)`` is ``x + 1`` in place of ``exp(x)``, of the wrong sign below -1. The in-place version receives
+the output and is right.
 
 To see it: the gradient of ``elu`` at -2 is -1 on XLA and 0.135 on the CPU.
 It can go when this fails: test_elus_have_wrong_gradients.

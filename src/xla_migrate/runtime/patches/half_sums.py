@@ -1,7 +1,7 @@
 """Sums of bfloat16 and float16 tensors add up in float32, and round once.
 
 The fault: torch, on the CPU and on CUDA, adds up halves in float32. torch_xla leaves the type of the sum to the
-compiler, and XLA's for the CPU rounds after each addition, so that a sum stops growing where what is added is
+compiler, and XLA's for the CPU rounds after each addition, so that a sum stops growing once each addend is
 half a unit in the last place: 65,536 ones are 8,192, the norm of a large gradient is a fifth of what it is, and
 the gradient of a convolution's bias is off by 7 % (fact 3.67). So sums, means, variances, norms, softmax, its
 gradient and average pooling are computed in float32 and cast back.
@@ -26,7 +26,7 @@ from ._versions import Versions
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 HALVES = (torch.bfloat16, torch.float16)
-# As the dispatcher names them. What has the type of its first argument, or the `dtype` that it is given:
+# The dispatcher's names. Their results have the type of the first argument, or the `dtype` that they receive:
 REDUCTIONS = """
 sum sum.dim_IntList mean mean.dim var.correction var_mean.correction std.correction
 std_mean.correction norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dtype norm.ScalarOpt_dim_dtype

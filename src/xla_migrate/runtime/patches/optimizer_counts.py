@@ -61,7 +61,7 @@ def _lacks_state(state: Any, parameters: list[torch.Tensor]) -> bool:
 
 
 def _fetch_counts(state: Any, parameters: list[torch.Tensor]) -> None:
-    """Move counts to the host if those of the first parameter with a state are on the device."""
+    """Move step counts to the host if the first parameter with a state has its count on the device."""
     first: dict[str, Any] = next((state[p] for p in parameters if p in state), {})
     if not any(_is_on_the_device(first.get(name)) for name in _COUNTS):
         return

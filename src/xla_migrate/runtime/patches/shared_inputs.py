@@ -5,8 +5,8 @@ which input goes where (https://github.com/pytorch/xla/issues/8353). A step that
 other places than the step before, is given the earlier program and computes with the wrong inputs,
 silently (fact 3.60): ``torch.cat(states)`` and ``torch.cat(next_states)`` of what is drawn from a replay
 buffer on the device, whose transitions share their tensors. Here the pattern by which such lists share
-tensors is compared with the first one of that form; where it is another, what is pending is run before,
-so that each program joins one list. Lists of what is computed in the same step are left alone.
+tensors is compared with the first list of that form. If the pattern differs, pending operations run first,
+so that each program joins one list. Lists of tensors computed in the same step are left alone.
 
 To see it: ``torch.cat([a, b]), torch.cat([b, a])`` after a step with ``torch.cat([a, b]), torch.cat([a, b])``.
 It can go when this fails: test_fact_3_60_torch_xla_takes_the_program_of_another_step.
@@ -97,8 +97,8 @@ class _Watch:
             return tensors
         if self._runtime.world_size() > 1:
             warnings.warn(
-                "torch_xla may take other tensors than these: the same tensors are joined twice in a "
-                "step, otherwise than in the steps before: join them on the CPU",
+                "torch_xla may use the wrong tensors here: the same tensors are joined twice in one "
+                "step, unlike in the earlier steps: join them on the CPU",
                 stacklevel=3,
             )
             return tensors

@@ -143,7 +143,9 @@ class Meter:
         before = getattr(owner, name)
 
         def undo() -> None:
-            if getattr(owner, name) is value:  # else somebody has wrapped it since: it stays below
+            if (
+                getattr(owner, name) is value
+            ):  # otherwise another wrapper was added since, and this one stays
                 delattr(owner, name) if inherited else setattr(owner, name, before)
 
         setattr(owner, name, value)

@@ -30,12 +30,12 @@ class profile:  # noqa: N801  # a context, as torch.profiler.profile
 
     A step ends with the first step mark after an optimizer has stepped, so that
     accumulated batches are one step, and evaluation is none. With several replicas each profiles
-    itself, into a folder of its own (``rank0``, ...).
+    itself, into a separate folder (``rank0``, ...).
 
     Args:
         folder: Where the trace is written; made if it does not exist.
-        skip: Training steps to leave out of the trace, at the start: those that compile. They have an
-            account of their own.
+        skip: Training steps to leave out of the trace, at the start: the steps that compile. They are
+            reported separately.
         steps: Steps to trace; the profile ends after them, though the context goes on. None: all.
         finished: Called when the profile has ended.
 

@@ -1,7 +1,7 @@
 """What replicas tell each other: the collectives of ``torch.distributed``, on every backend.
 
-With one replica each leaves what torch's would leave, and needs no process group. Results are
-copies with memory of their own: on XLA a plain copy would share its source's (fact 3.12).
+With one replica each collective has torch's result, and needs no process group. Results are
+copies in separate memory: on XLA a plain copy would share its source's memory (fact 3.12).
 """
 
 from __future__ import annotations

@@ -207,9 +207,9 @@ class DistributedDataParallel(_TorchDDP):
         if name not in ("allreduce_hook", "fp16_compress_hook", "bf16_compress_hook"):
             raise NotImplementedError(
                 f"register_comm_hook({name}): XLA averages gradients within the graph, without "
-                "hooks. Leave it out where it saves traffic (PowerSGD); what it does to gradients, "
-                "do between backward and step, where they are averages; for sums of your own, "
-                "forward under no_sync() and xla.all_reduce each gradient after backward"
+                "hooks. Delete a hook that reduces traffic (PowerSGD). Move changes to gradients between "
+                "backward and step, where gradients are averages. To compute your own sums, "
+                "run forward under no_sync() and xla.all_reduce each gradient after backward"
             )
 
     def _set_static_graph(self) -> None:

@@ -133,7 +133,7 @@ _given_up: list[torch.Tensor] = []
 
 
 def _lent(argument: Any, lent: list[torch.Tensor]) -> Any:
-    """Other tensors on the same memory, that nobody but us and gloo knows; noted in ``lent``."""
+    """Return other tensors on the same memory, which only this module and gloo use; noted in ``lent``."""
     if isinstance(argument, torch.Tensor):
         lent.append(argument.detach())
         return lent[-1]
@@ -157,7 +157,7 @@ def _until(end: float) -> Iterator[None]:
 
 
 def is_average(options: Any) -> bool:
-    """True if a collective's options ask for ``ReduceOp.AVG``."""
+    """Return True if a collective's options request ``ReduceOp.AVG``."""
     return getattr(options, "reduceOp", None) == dist.ReduceOp.AVG
 
 

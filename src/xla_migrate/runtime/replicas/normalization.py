@@ -17,7 +17,7 @@ from ..processes import rank, world_size
 class SyncBatchNorm(nn.SyncBatchNorm):
     """``torch.nn.SyncBatchNorm`` off CUDA, where torch's refuses; on CUDA this name is torch's own.
 
-    In training, mean and variance are those of all replicas' batches together, which may differ in
+    In training, mean and variance are computed over all replicas' batches together, which may differ in
     size. With one replica it is a batch norm.
 
     Args:
@@ -112,11 +112,11 @@ def convert_sync_batchnorm(module: nn.Module, process_group: Any = None) -> nn.M
     process group.
 
     Args:
-        module: What holds the batch norms.
+        module: The module that contains the batch norms.
         process_group: As for torch.
 
     Returns:
-        The module, with its batch norms replaced; a new one where it is a batch norm itself.
+        The module, with its batch norms replaced; a new module if it is a batch norm itself.
 
     Example:
         >>> net = torch.nn.Sequential(torch.nn.BatchNorm1d(4), model)

@@ -71,7 +71,7 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """The objects become those of ``src``.
+    """Replace the objects with the objects of ``src``.
 
     Args:
         object_list: Of one length on all replicas; its elements are replaced.

@@ -14,7 +14,7 @@ from ..loading.batches import move
 class DataParallel(nn.DataParallel[nn.Module]):
     """``torch.nn.DataParallel``, which brings its inputs to the module's device on every backend.
 
-    On CUDA it is torch's. Elsewhere the one module computes, on the device where it is; torch's
+    On CUDA it is torch's class. Elsewhere the one module computes on its own device; torch's class
     would hand it inputs from the CPU as they are, which XLA refuses.
 
     Args:

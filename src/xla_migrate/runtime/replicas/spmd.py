@@ -12,7 +12,7 @@ from torch.utils.data import DistributedSampler
 from .._backend import backend, uses_torch_xla
 from ..processes import world_size
 
-# What torchrun would say: scripts for several processes ask for it.
+# The variables that torchrun would set: scripts for several processes read them.
 _ONE_REPLICA = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 # Whether device loaders put one batch for each device together, and how many that makes.
@@ -65,7 +65,7 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
 def data_parallel_size() -> int:
     """How many batches of the loader's size make the batch of one step.
 
-    That is ``world_size()`` where each device has a process of its own, and the number of devices
+    That is ``world_size()`` if each device has a separate process, and the number of devices
     under ``use_spmd(batch_per_device=True)``: what learning rates, batch sizes and numbers of steps
     are multiplied or divided by. ``world_size()`` is what metrics that were summed over replicas
     are divided by; under SPMD it is 1.
@@ -108,7 +108,7 @@ def _deal_as_for_replicas(loader: Any) -> None:
     """A ``DistributedSampler`` repeats or drops samples until each replica has as many.
 
     The one replica of SPMD does so for each device, so that the last batch and the number of
-    batches are those of DDP.
+    batches are the same as with DDP.
     """
     sampler = getattr(loader, "sampler", None)
     if type(sampler) is not DistributedSampler or sampler.num_replicas != 1:

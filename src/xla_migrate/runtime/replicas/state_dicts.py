@@ -166,14 +166,14 @@ def _is_alone() -> bool:
 
 
 def _for_one(options: Any) -> Any:
-    """Nothing is sent if there is nobody: torch's function fails on the device's group."""
+    """Send nothing if there is one process: torch's function fails on the device's group."""
     if options is None or not _is_alone():
         return options
     return dataclasses.replace(options, broadcast_from_rank0=False)
 
 
 def _own(found: Any, options: Any) -> Any:
-    """Gathered states have a memory of their own: training goes on, and they stay what they were."""
+    """Copy gathered states, so that further training does not change them."""
     if options is None or not options.full_state_dict or options.cpu_offload or not _is_alone():
         return found
     return _copied(found)

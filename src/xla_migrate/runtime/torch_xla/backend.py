@@ -59,7 +59,7 @@ def device(index: int | None = None) -> torch.device:
 
 
 def device_count() -> int:
-    """What torch_xla.launch would start, as far as it can be told without starting the runtime."""
+    """Return the number of processes that torch_xla.launch would start, without starting the runtime."""
     if xr.is_spmd():
         return 1
     started = os.environ.get("LOCAL_WORLD_SIZE")
@@ -212,7 +212,7 @@ def fork_rng(devices: Any, enabled: bool) -> Iterator[None]:
 
 
 def generator(index: int | None) -> torch.Generator:
-    """XLA has none of its own (fact 1.33)."""
+    """Return a CPU generator, since XLA has none (fact 1.33)."""
     return torch.Generator()
 
 
@@ -225,8 +225,8 @@ def loads_natively() -> bool:
 
 def clones(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     copies = [tensor.detach().clone() for tensor in tensors]
-    # A clone alone is another name for the same buffer (fact 3.12); behind a barrier it is a
-    # result of its own, bit for bit.
+    # A clone alone is another name for the same buffer (fact 3.12). After a barrier it is a
+    # separate result, bit for bit.
     on_device = [clone for clone in copies if clone.device.type == "xla"]
     if on_device:
         xm.optimization_barrier_(on_device)
@@ -340,7 +340,7 @@ def init_process_group(options: dict[str, Any]) -> None:
     if options.get("world_size") != 1:
         replicas.init_process_group(options)
         return
-    # The collectives of processes.py have nothing to do; those of libraries ask the group.
+    # The collectives of processes.py have nothing to do; libraries' collectives use the group.
     groups.register()
     options["backend"] = groups.NAME
     options.pop("device_id", None)

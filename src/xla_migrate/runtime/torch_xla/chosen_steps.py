@@ -1,6 +1,6 @@
-"""Steps of an optimizer that the device takes or leaves: new weights and state where a condition holds, else the old ones.
+"""Optimizer steps that are conditional on the device: new weights and state if a condition holds, else the old ones.
 
-The host goes on as if all were taken, and is told later which were not: `step_counts` has what it computes until then.
+The host continues as if all steps were taken, and learns later which were not: `step_counts` has what it computes until then.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _SLOTS = 32  # of numbers that the device picks one of; more than steps that may
 def step_where(optimizer: Any, taken: torch.Tensor, arguments: Mapping[str, Any]) -> Any:
     """``optimizer.step(**arguments)`` where `taken`, a condition on the device, holds.
 
-    The first steps, in which the optimizer makes its state, and those of optimizers that keep more on the host than a
-    count of steps, wait for the condition.
+    The first steps, in which the optimizer creates its state, wait for the condition. So do all steps of
+    optimizers that keep more on the host than a count of steps.
     """
     steps = _steps_of.get(optimizer)
     if steps is None:
@@ -95,7 +95,7 @@ class _Steps:
         return bool(self._known) and self._known == parts.identity()
 
     def is_watched(self, optimizer: Any) -> bool:
-        """True if the script has hooks of its own, which are called for steps that are taken."""
+        """Return True if the script's hooks exist, which are called for steps that are taken."""
         before, behind = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
         return bool(behind) or before.keys() != {self._hook.id}
 

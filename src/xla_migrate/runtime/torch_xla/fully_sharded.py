@@ -2,7 +2,7 @@
 
 What torch_xla calls FSDPv2. Parameters, and with them gradients and the optimizer's state, are split
 over the devices that one process drives (``use_spmd``); the compiler gathers them where they are
-needed. Every tensor is whole to the script: norms, state dicts and checkpoints are those of one device.
+needed. The script sees whole tensors: norms, state dicts and checkpoints are the same as on one device.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FullyShardedDataParallel(nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Nothing: the compiler adds gradients up where they are used."""
+        """Do nothing: the compiler adds gradients up when they are used."""
         yield
 
     @staticmethod
@@ -311,7 +311,7 @@ def _cast_in_forward(policy: Any, module: nn.Module) -> None:
 
 
 def chosen(module: nn.Module, policy: Any) -> Iterator[nn.Module]:
-    """The parts that a policy of torch's would wrap each for itself; none where it is no function."""
+    """Yield the modules that a policy of torch would wrap separately; none if it is not a function."""
     for part in module.modules() if callable(policy) else ():
         amount = sum(parameter.numel() for parameter in part.parameters())
         if part is not module and policy(module=part, recurse=False, nonwrapped_numel=amount):

@@ -41,7 +41,7 @@ def mark(*, unless_empty: bool = False) -> None:
     else:
         _at_beginning = xm.get_rng_state()
     ended, recorded = _recorded()
-    # An upload on its way may be counted as made, and is none that has ended.
+    # An unfinished upload may be counted as begun, but has not ended.
     _recorded_at_mark = recorded if uploads.begun == ended and _COUNTS_ALL else None
 
 

@@ -1,7 +1,7 @@
 """``XlaFullyShardedDataParallel`` in a rehearsal: torch_xla takes each process on XLA:CPU for the only one (fact 3.10).
 
-Every process has the whole of every parameter, the first one's from the start, and gradients are averaged where torch_xla would
-reduce them. So losses are those of a training on as many devices; memory is not.
+Every process holds all parameters in full, broadcast by the first process at the start, and gradients are averaged when
+torch_xla would reduce them. So losses are the same as in a training on as many devices; memory use is not.
 """
 
 from __future__ import annotations

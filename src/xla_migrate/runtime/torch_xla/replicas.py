@@ -82,7 +82,7 @@ class _Process:
 
 
 class _Rehearsed(_launchers.Told):
-    """What a process of a rehearsal runs: it has a CPU of its own."""
+    """The function that a process of a rehearsal runs; each process has a separate CPU device."""
 
     def __call__(self, rank: int, *args: Any) -> None:
         os.environ["CPU_NUM_DEVICES"] = "1"
@@ -98,7 +98,7 @@ def init_process_group(options: dict[str, Any]) -> None:
     """``torch.distributed.init_process_group`` for several replicas."""
     global _started_unasked
     if _started_unasked and dist.is_initialized():
-        _started_unasked = False  # What the script asks for is there.
+        _started_unasked = False  # The group that the script requests exists already.
         return
     groups.register()
     kept = {name: options[name] for name in _OPTIONS if options.get(name) is not None}
@@ -130,7 +130,7 @@ def _check_who(rank: int, size: int) -> None:
 
 
 def _agents() -> dict[str, Any]:
-    """The store of torchrun's agent: for each restart a part of its own, without the dead's addresses."""
+    """Return the store of torchrun's agent, with a separate prefix per restart, without dead addresses."""
     rank, _, size = replica_of_environment()
     address, port = AGENT["MASTER_ADDR"], int(AGENT["MASTER_PORT"])
     store: Any = dist.TCPStore(address, port, size, is_master=False)  # type: ignore[attr-defined]
@@ -199,8 +199,8 @@ _met: set[tuple[Any, ...]] = set()
 def _check_everyone_comes(tensors: Sequence[torch.Tensor], group: Any) -> None:
     """On a device, a replica with other gradients than the others' would wait forever (1.21).
 
-    So where this replica averages what it has not averaged before, it first meets the others on the
-    host, for a limited time. Where all go on as before that is nothing.
+    So if this replica averages something for the first time, it first meets the others on the
+    host, for a limited time. If all continue as before, there is no extra meeting.
     """
     what = (group, tuple(tensor.numel() for tensor in tensors))
     if what in _met:
@@ -245,7 +245,7 @@ def _total_in_graph(tensors: list[torch.Tensor], scale: float, group: Any) -> No
 
 @torch.no_grad()
 def broadcast(tensors: Sequence[torch.Tensor], src: int, group: Any = None) -> None:
-    """The tensors become those of rank ``src``, in place."""
+    """Replace the tensors with the tensors of rank ``src``, in place."""
     ensure_group()
     if rehearses():
         sends = dist.get_rank() == src

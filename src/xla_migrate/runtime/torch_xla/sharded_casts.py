@@ -48,7 +48,7 @@ def cast_states(
     parameters: torch.dtype | None,
     buffers: torch.dtype | None = None,
 ) -> None:
-    """Parameters and buffers of some modules, while one of them runs. ``what`` asks for it."""
+    """Cast parameters and buffers of some modules while one of them runs, if ``what`` requests it."""
     parts = list(managed)
     if not (parameters or buffers):
         return

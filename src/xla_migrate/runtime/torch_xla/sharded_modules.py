@@ -36,7 +36,7 @@ class ShardedModule(_BASE):  # type: ignore[misc]
         """Parameters that are new on the device, from "meta" or the CPU, are split there."""
         found = super(_last, self)._apply(
             *args, **kwargs
-        )  # past torch's, which asks for its own state
+        )  # skips the method of torch, which needs its own state
         split_parameters(self)
         return found
 

@@ -45,7 +45,7 @@ def named(model: nn.Module, optimizer: Any, state: Any = None) -> dict[str, Any]
 
 
 def numbered(model: nn.Module, optimizer: Any, state: Any) -> Any:
-    """`state` by the numbers that the optimizer gives; without one, by those of `state` itself."""
+    """Return `state` keyed by the optimizer's numbers; without an optimizer, by the numbers in `state`."""
     saved = [name for group in state["param_groups"] for name in group["params"]]
     names = list(_names(model, optimizer)) if optimizer is not None else saved
     if set(saved) != set(names):

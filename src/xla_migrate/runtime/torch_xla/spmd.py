@@ -31,7 +31,7 @@ def use() -> int:
 def along_the_batch(tensor: torch.Tensor) -> Any:
     """How a tensor of a batch is split: by its first dimension. None for on all devices.
 
-    For each number of dimensions a spec of its own: torch_xla silently puts a tensor with any other
+    Each number of dimensions needs a separate spec: torch_xla silently puts a tensor with any other
     number on all devices (fact 1.92).
     """
     if _devices < 2 or tensor.dim() == 0:

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class Unknown(Exception):
-    """Something asks for the one number that a count is."""
+    """The code needs the exact number of steps, which is not known yet."""
 
 
 class Undecided(Unknown):
@@ -39,7 +39,7 @@ class Count(float):
 
 
 def count(values: tuple[float, ...]) -> float:
-    """One of `values`; a plain number where they are the same."""
+    """Return a count that is one of `values`; a plain number if all are equal."""
     if all(value == values[0] for value in values):
         return values[0]
     return Count(values)
@@ -52,7 +52,7 @@ def _applied(operation: Callable[..., Any], *operands: Any) -> Any:
     return _of_each(operation, *(o.values if type(o) is Count else o for o in operands))
 
 
-@functools.lru_cache(maxsize=64, typed=True)  # each parameter asks for the same
+@functools.lru_cache(maxsize=64, typed=True)  # each parameter repeats the call
 def _of_each(operation: Callable[..., Any], *operands: Any) -> Any:
     size = next(len(o) for o in operands if type(o) is tuple)
     each = zip(*(o if type(o) is tuple else (o,) * size for o in operands), strict=True)

@@ -1,4 +1,4 @@
-"""The Python that has the TPU compiler: this one, or one of its own."""
+"""Find the Python that has the TPU compiler: this one, or one in a separate environment."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Compiler:
 
     @property
     def version(self) -> str:
-        """For people, and for the cache."""
+        """Return the versions, for messages and for the cache."""
         return f"libtpu {self.libtpu}, jaxlib {self.jaxlib}"
 
 
 def home() -> Path:
-    """The environment of its own that is looked for, in the user's cache folder."""
+    """Return the path of the separate environment, in the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
     return Path(base) / "xla-migrate" / "tpu-compile"
 

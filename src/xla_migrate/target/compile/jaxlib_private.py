@@ -20,7 +20,7 @@ def versions() -> tuple[str, str]:
 
 
 def problem(found: tuple[str, str]) -> str:
-    """Why these versions cannot be used, in one line; "" where they can."""
+    """Return in one line why these versions cannot be used; "" if they can."""
     missing = [name for name, version in zip(("jaxlib", "libtpu"), found) if not version]
     wanted = "jax==0.7.1 jaxlib==0.7.1 libtpu==0.0.21"
     if missing:

@@ -26,7 +26,7 @@ class Verdict:
         graph: the graph, as it was cut.
         status: FITS, TOO_LARGE, REFUSED (by the compiler) or UNKNOWN (no answer: a timeout, a crash).
         reason: for the last three, with the compiler's own figures or words.
-        advice: what to change, where it is too large.
+        advice: what to change, if it is too large.
         seconds: that the compiler took; it may have been in an earlier run.
         memory: bytes on one chip by kind: arguments, outputs, aliased, temporary, code.
         peak: of the bytes that this graph needs at once, with what lies beside it.
@@ -162,7 +162,7 @@ def figure(text: str) -> int:
 
 
 def size(count: float) -> str:
-    """Bytes for people, in binary units."""
+    """Format bytes in binary units."""
     for unit in ("B", "KiB", "MiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

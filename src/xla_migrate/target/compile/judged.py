@@ -51,7 +51,7 @@ def of_outcome(name: str, outcome: session.CompileOutcome) -> list[Judgement]:
     graphs = "the graph fits" if len(outcome.verdicts) == 1 else "all graphs fit"
     detail = (
         f"{graphs} ({len(outcome.verdicts)}); the largest needs {size(largest.peak)} of {size(largest.limit)} per chip. "
-        "Compiled is not run"
+        "Compiled does not mean run"
     )
     return [Judgement(name, Status.OK, detail, largest.graph.place)]
 

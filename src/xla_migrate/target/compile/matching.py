@@ -27,7 +27,7 @@ class _Program:
 
 
 def arguments(part: Graph, whole: Graph) -> dict[int, int]:
-    """Positions of arguments of `part` -> of `whole` (both as given); those that cannot be told are left out."""
+    """Map positions of arguments of `part` to positions in `whole`; ambiguous arguments are omitted."""
     a, b = _program(part), _program(whole)
     out: dict[int, int] = {}
     given = [
@@ -54,7 +54,7 @@ def _same_results(a: _Program, b: _Program, part: Graph, whole: Graph) -> list[t
     for side, (program, graph) in enumerate(((a, part), (b, whole))):
         for value, _, _ in graph.results:
             groups[_hash(program, value)][side].append(value)
-    # Results are in the same order in both. Where one has more that look alike, it cannot be told which is which.
+    # Results are in the same order in both. If one has more results that look alike, the match is ambiguous.
     return [
         pair
         for mine, theirs in groups.values()

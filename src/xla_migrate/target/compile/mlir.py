@@ -61,7 +61,7 @@ def parse(text: str) -> Graph:
 
 
 def computed(text: str) -> Graph:
-    """The graph without results that are arguments handed back, and without arguments that nothing reads then.
+    """Return the graph without results that are unchanged arguments, and without arguments that are then unused.
 
     torch_xla's text of all that lives has each tensor that takes part among the results, changed or not.
     """

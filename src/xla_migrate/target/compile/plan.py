@@ -1,4 +1,4 @@
-"""What the traced script's process is told: one JSON file, named by an environment variable."""
+"""The plan for the traced script's process: one JSON file, found by an environment variable."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def run(
 
     Args:
         python: the interpreter with the compiler.
-        requests: the longest first, where that is known, so that none is left alone at the end.
+        requests: the longest first, if known, so that no long request runs alone at the end.
         jobs: processes at most.
         timeout: seconds for each.
         done: called with the index and the reply of each as it comes, from one thread at a time.

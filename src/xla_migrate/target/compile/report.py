@@ -13,8 +13,8 @@ from .session import CompileOutcome, summary
 from .tracing import Tracing
 
 NOT_RUN = (
-    "Compiled is not run: the TPU compiler accepted these programs; no device has executed them, "
-    "and nothing is said of speed or of results."
+    "Compiled does not mean run: the TPU compiler accepted these programs, but no device has executed them. "
+    "This says nothing about speed or results."
 )
 Place = Callable[[str], str]
 

@@ -61,8 +61,8 @@ class CompileOutcome:
     """What is known in the end.
 
     Attributes:
-        topology: what it was compiled for.
-        compiler: its versions.
+        topology: the topology that the graphs were compiled for.
+        compiler: the compiler's versions.
         tracing: the graphs as they were cut, and the rest that the script's process told.
         verdicts: one per graph, in order of the first cut.
     """
@@ -74,7 +74,7 @@ class CompileOutcome:
 
     @property
     def exit_code(self) -> int:
-        """0 where all fits, 1 where something does not, 2 where that cannot be told."""
+        """Return 0 if everything fits, 1 if something does not, 2 if that could not be determined."""
         found = {one.status for one in self.verdicts}
         if found & {TOO_LARGE, REFUSED}:
             return 1

@@ -1,4 +1,4 @@
-"""Names of TPU topologies, as `--for` takes them, and what the compiler is told for each."""
+"""Names of TPU topologies, as `--for` takes them, and the compiler's arguments for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Topology:
         name: as the compiler takes it: "v5e:2x2".
         chip: "v4", "v5e", "v5p" or "v6e".
         chips: how many; each is one device.
-        accelerator: the accelerator type that libtpu is told.
+        accelerator: the accelerator type that libtpu receives.
         options: more of the topology's description.
     """
 

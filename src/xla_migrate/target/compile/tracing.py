@@ -21,7 +21,7 @@ from .plan import VARIABLE, Plan
 
 _BOOT = Path(__file__).parent / "boot"
 _QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
-# What torchrun would say to the one process of a job; the script may ask for it.
+# The variables that torchrun would set for the one process of a job; the script may read them.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _POLL = 0.1
 
@@ -61,7 +61,7 @@ class Tracing:
 
     Attributes:
         graphs: in order of their first cut; equal texts are one.
-        reads: place of each read that was answered by a made-up value -> what it was told.
+        reads: place of each read that was answered by a made-up value -> the value.
         saves: places of checkpoints.
         steps: optimizer steps that were traced.
         left_out: batches that passes over a DataLoader left out.
@@ -154,7 +154,7 @@ def trace(
 
 
 def _program(script: Path, root: Path) -> list[str]:
-    """How Python is told to run it: as a module of its package, where it imports from that."""
+    """Return the arguments for Python: the script's path, or its module name if it uses relative imports."""
     source = script.read_text(encoding="utf-8", errors="replace")
     if not re.search(r"^\s*from\s+\.", source, re.MULTILINE) or script.parent == root:
         return [str(script)]

@@ -1,4 +1,4 @@
-"""A finding in a launch file: a place in its text, what is said of it, and the edits that deal with it."""
+"""A finding in a launch file: a location in its text, a message, and the edits that fix it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Found(NamedTuple):
 class Wanted(NamedTuple):
     """What the profile in `[tool.xla-migrate.target]` says that launch files need.
 
-    `kind` is "neuron", "tpu", "cpu", or empty where no machine is named; `devices` 0 and `image` empty where they are
-    not given.
+    `kind` is "neuron", "tpu", "cpu", or empty if no machine is given. If not given, `devices` is 0 and
+    `image` is empty.
     """
 
     kind: str = ""

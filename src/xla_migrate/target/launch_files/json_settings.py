@@ -14,7 +14,7 @@ _SAME_IN_JSON = frozenset({"false", "true"})
 
 
 def check(text: str, wanted: Wanted) -> Iterator[Found]:
-    """Findings in the text of a JSON file. What YAML would be rewritten to is written only where it is JSON, too."""
+    """Yield findings in the text of a JSON file. A rewrite for YAML is written only if it is also valid JSON."""
     table = parsed(text)
     if is_configuration(table):
         yield from deepspeed_settings.check(text, wanted)

@@ -79,8 +79,8 @@ def judge(
     """The verdict on `data`, the content of the launch file at `path`.
 
     Args:
-        data: its bytes; where they are not UTF-8, they are kept as they are.
-        path: tells the kind.
+        data: its bytes; bytes that are not UTF-8 are kept unchanged.
+        path: determines the kind.
         target: the table `target` of its settings, which names machine, number of devices and image.
         selects: True for codes that are wanted.
         unsafe: make unsafe fixes, too.

@@ -18,7 +18,7 @@ from .yaml_mappings import mappings
 
 _GPU = re.compile(r"nvidia\.com/(?:gpu|mig-[\w.-]+)")
 _GPU_LABEL = re.compile(r"nvidia\.com/gpu\.\w+")
-# key, value (as regular expressions), and what is said of both.
+# key, value (as regular expressions), and the message for both.
 _OTHERS = tuple(
     (re.compile(key), re.compile(value), said)
     for key, value, said in (
@@ -30,12 +30,12 @@ _OTHERS = tuple(
         (
             r"cloud\.google\.com/gke-accelerator",
             "nvidia.*",
-            "selects GPU nodes: select those of a TPU",
+            "selects GPU nodes: select TPU nodes",
         ),
         (
             r"k8s\.\w+\.com/accelerator",
             "nvidia.*",
-            "selects GPU nodes: select those of Trainium",
+            "selects GPU nodes: select Trainium nodes",
         ),
     )
 )
@@ -57,7 +57,7 @@ class Pair(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value, where it is a scalar."""
+        """Return the value if it is a scalar, else ""."""
         return str(self.value.value) if isinstance(self.value, yaml.ScalarNode) else ""
 
 
@@ -166,7 +166,7 @@ def _reservations(node: yaml.SequenceNode) -> Iterator[Found]:
 
 
 def _resource(pair: Pair, wanted: Wanted) -> Found:
-    message = f"`{pair.key.value}` asks for GPUs: a pod that trains on XLA devices asks for those"
+    message = f"`{pair.key.value}` requests GPUs: request XLA devices instead"
     edits: tuple[Edit, ...] = ()
     if wanted.kind == "neuron" and wanted.devices and pair.text.isdigit():
         assert isinstance(pair.value, yaml.ScalarNode)

@@ -19,7 +19,7 @@ TORCH = "2.9"
 
 
 class Package(NamedTuple):
-    """What becomes of a requirement: `goes` if the line can be taken away, with what is said of it."""
+    """The verdict on a requirement: `goes` if the line can be deleted, and the message."""
 
     goes: bool
     message: str
@@ -117,7 +117,7 @@ _PINNED = re.compile(r"==\s*(\d+\.\d+)")
 
 
 def name_of(text: str) -> str:
-    """The normalised name of a requirement; empty where the text is none."""
+    """Return the normalised name of a requirement; empty if the text is not a requirement."""
     if _APEX.match(text.strip()):
         return "apex"
     found = _REQUIREMENT.match(text.strip())

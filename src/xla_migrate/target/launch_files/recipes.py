@@ -57,7 +57,7 @@ def _assigned(text: str, start: int, end: int, wanted: Wanted) -> Iterator[Found
     last = first + len(value)
     if value[:1] in "\"'`" and value[-1:] == value[:1] and len(value) > 1:  # as `just` writes them
         first, last, value = first + 1, last - 1, value[1:-1]
-    # As the shell writes it, so that the value stands where it does.
+    # Written as in a shell, so that the value keeps its position.
     word = Word(f"{name}={value}", first - len(name) - 1, last)
     for one in in_assignment(word, wanted):
         place = one._replace(start=found.start("name"))

@@ -26,12 +26,10 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     for directive in _DIRECTIVE.finditer(text):
         what = directive["what"]
         if "gres" not in what or "gpu" in what:
-            message = (
-                f"`{what}` asks SLURM for GPUs: ask for your cluster's name of its XLA devices"
-            )
+            message = f"`{what}` requests GPUs from SLURM: request XLA devices by your cluster's name for them"
             yield Found(GPU_RESOURCE, *directive.span("what"), message)
     for instance in _SAGEMAKER.finditer(text):
-        message = f"{instance['type']} has GPUs: a training job on XLA devices asks for Trainium's"
+        message = f"{instance['type']} has GPUs: request a Trainium instance for a training job on XLA devices"
         yield Found(GPU_RESOURCE, *instance.span("type"), message)
     for command in commands(text):
         yield from in_command(command, text, wanted)

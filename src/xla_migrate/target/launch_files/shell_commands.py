@@ -71,7 +71,7 @@ def is_named(name: str) -> bool:
 
 
 def in_assignment(word: Word, wanted: Wanted) -> Iterator[Found]:
-    """The finding in `NAME=VALUE`, where the name is CUDA's or NCCL's."""
+    """Yield the finding in `NAME=VALUE` if the name is CUDA's or NCCL's."""
     found = _ASSIGNMENT.match(word.text)
     if found is None:
         return
@@ -92,7 +92,7 @@ def _of_accelerate(word: Word, name: str, value: str) -> Iterator[Found]:
 
 
 def variable(name: str, value: str, start: int, end: int, wanted: Wanted) -> Iterator[Found]:
-    """The finding in a variable that is named, whose name begins at `start`."""
+    """Yield the finding in a variable whose name begins at `start`."""
     if message := unread(name, value):
         yield Found(CUDA_VARIABLE, start, end, message, severity=WARNING)
     elif _CUDA.match(name):
@@ -273,5 +273,5 @@ def _resources(words: Sequence[Word], name: str, wanted: Wanted) -> Iterator[Fou
         ):
             return  # from here on, what is started and its own options
         if re.match(r"--gpus(-per-\w+)?(=|$)|-G\d|--gres=gpu", word.plain):
-            message = f"{name} is asked for GPUs: ask for your cluster's name of its XLA devices"
+            message = f"the arguments of {name} request GPUs: request XLA devices by your cluster's name for them"
             yield Found(GPU_RESOURCE, word.start, word.end, message)

@@ -90,7 +90,7 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
 
 
 def _mappings(text: str) -> Iterator[Entries]:
-    """All mappings of the file, at any depth; none where it is no YAML: a template may be none yet."""
+    """Yield all mappings of the file, at any depth; none if it is not YAML, as a template may not be."""
     if not _KEYS.search(text):
         return
     for node, _ in mappings(text):
@@ -193,7 +193,7 @@ def _transformers(entries: Entries) -> Iterator[Found]:
 
 
 def _as_bfloat16(half: Entry, other: Entry | None, message: str) -> Found:
-    """`fp16: true` becomes `bf16: true`; where both are there, one is set and the other is not."""
+    """`fp16: true` becomes `bf16: true`; if the file has both, one is set and the other is unset."""
     found = half.found(message, "false")
     if other is None:
         start = half.key.start_mark.index

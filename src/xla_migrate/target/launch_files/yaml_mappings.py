@@ -11,7 +11,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def mappings(text: str) -> Iterator[tuple[yaml.MappingNode, str]]:
-    """All mappings at any depth, each once, with the key above it; none where the text is no YAML."""
+    """Yield all mappings at any depth, each once, with the key above it; none if the text is not YAML."""
     try:
         nodes = [(node, "") for node in yaml.compose_all(text, _LOADER) if node is not None]
     except yaml.YAMLError:

@@ -90,7 +90,7 @@ def _leave() -> None:
 
 
 def _told(asked: dict[str, Any]) -> None:
-    """The profile has ended: say what was found, and end the script where that was asked for."""
+    """Report the finished profile, and end the script if that was requested."""
     folder = _state["profile"].folder
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, SUMMARY), "w", encoding="utf-8") as file:

@@ -22,7 +22,7 @@ _CHILD = "xla_migrate.target.profile.child"
 class Profiled:
     """What a run left: its exit code, summaries by replica ("" for the only one), trace files.
 
-    `graphs` are those of its first process if they were to be counted, in `steps` optimizer steps.
+    `graphs` is the first process's count in `steps` optimizer steps, if counting was requested.
     """
 
     code: int

@@ -61,7 +61,7 @@ def _files(path: str) -> Iterator[str]:
 
 
 def _problem(path: str) -> str:
-    """Why a checkpoint is not whole; empty where it is."""
+    """Return why a checkpoint is incomplete; empty if it is complete."""
     files = list(_files(path))
     if not files:
         return f"{path}: an empty folder"
@@ -79,7 +79,7 @@ def _problem(path: str) -> str:
 
 
 def _problem_of_torch(path: str) -> str:
-    # Imports torch, which a run that goes well never needs.
+    # Imports torch, which a successful run does not need.
     from ...runtime.resuming import CheckpointError, check
 
     try:

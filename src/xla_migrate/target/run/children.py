@@ -44,7 +44,7 @@ class Child:
         """
         if self.ended_by is not None:
             return 128 + self.ended_by
-        # Of a session of its own: a Ctrl-C would reach it twice otherwise.
+        # In a separate session: otherwise a Ctrl-C would reach it twice.
         copy = StderrCopy()
         with self._signals():
             try:
@@ -126,7 +126,7 @@ def _parent(process: int) -> tuple[int, str]:
 
 
 def started(process: int) -> float:
-    """When a process began, in seconds since the epoch; 0 where that is not known."""
+    """Return when a process began, in seconds since the epoch; 0 if unknown."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             ticks = int(file.read().rpartition(")")[2].split()[19])

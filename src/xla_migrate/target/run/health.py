@@ -57,7 +57,7 @@ def examined(
         env: environment variables that a training would have.
         timeout: for all of it, in seconds.
         nproc: replicas; by default one per device.
-        probe: what Python runs (a test's, in place of ours).
+        probe: the code that Python runs (tests pass a substitute).
     """
     with tempfile.TemporaryDirectory(prefix="xla-migrate-health-") as folder:
         words = [sys.executable, *probe, folder, *([str(nproc)] if nproc else [])]

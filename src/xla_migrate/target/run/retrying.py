@@ -54,7 +54,7 @@ class Runner(Protocol):
 
 
 def retried(order: RetryOptions, child: Runner | None = None) -> int:
-    """Run the command until it ends well, was told to end, or has no retries left; its exit code."""
+    """Run the command until it succeeds, is ended by the user, or has no retries left; return its exit code."""
     child = child or Child()
     since, resumes = _own_since(order)
     last = _looked_up(order, since) if resumes else None

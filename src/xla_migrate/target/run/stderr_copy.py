@@ -50,7 +50,7 @@ def _write(chunk: bytes) -> None:
 
 
 def _terminal() -> tuple[int, int]:
-    """Return a new terminal of the size of ours."""
+    """Return a new terminal as large as the current one."""
     import fcntl
     import pty
     import termios

@@ -1,4 +1,4 @@
-"""Run a launch script against a mock of AWS, until it asks for a training job; keep the request and what was uploaded.
+"""Run a launch script against a mock of AWS until it requests a training job; keep the request and the uploads.
 
     python capture.py OUT LAUNCH_SCRIPT [ARGS...]
 

@@ -35,7 +35,7 @@ class Container:
 
     @property
     def channels(self) -> list[str]:
-        """The names of the job's inputs, without those of the SDK."""
+        """Return the names of the job's inputs, without the SDK's own inputs."""
         names = [c["ChannelName"] for c in self.request.get("InputDataConfig", [])]
         return [name for name in names if name not in ("code", "sm_drivers")]
 
@@ -104,7 +104,7 @@ def _uploaded(captured: str, uri: str) -> str:
 
 
 def _of_driver(container: Container, replicas: int) -> None:
-    """The SDK v3: its driver is told how many processes to start."""
+    """Handle SDK v3: a file tells its driver how many processes to start."""
     container.driver = "input/data/sm_drivers/sm_train.sh"
     path = container.path("input", "data", "sm_drivers", "distributed.json")
     if os.path.isfile(path):
@@ -113,7 +113,9 @@ def _of_driver(container: Container, replicas: int) -> None:
         asked = told.get("process_count_per_node")
         if asked not in (None, replicas):
             told["process_count_per_node"] = replicas
-            container.notes.append(f"{asked} processes are asked for: {replicas} are started")
+            container.notes.append(
+                f"the job requests {asked} processes: the rehearsal starts {replicas}"
+            )
             with open(path, "w") as file:
                 json.dump(told, file)
     container.hyperparameters = dict(container.request.get("HyperParameters", {}))

@@ -22,7 +22,7 @@ def captured(
     Args:
         python: an interpreter that has the SageMaker SDK and moto.
         out: an empty folder.
-        script: the launch script; it runs, with a mock of AWS in place of AWS, until it asks for a job.
+        script: the launch script; it runs against a mock of AWS until it requests a job.
         words: its arguments.
         timeout: in seconds.
 
@@ -57,7 +57,7 @@ def sdk_of(out: str) -> str:
 
 
 def advice(request: Mapping[str, Any], profile: Mapping[str, str]) -> list[str]:
-    """What is to be said of a request, in a line each.
+    """Return advice on a request, one line each.
 
     Args:
         request: what would be sent.

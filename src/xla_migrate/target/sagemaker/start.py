@@ -13,7 +13,7 @@ from typing import Any
 
 from .container import OPT_ML, Container
 
-# In a mount namespace of its own: /opt/ml is the container's, and nothing of it is left behind.
+# In a separate mount namespace: /opt/ml is the container's, and nothing remains there afterwards.
 _IN_NAMESPACE = """\
 set -e
 if [ -d /opt/ml ]; then :; else mount -t tmpfs tmpfs /opt; mkdir /opt/ml; fi

@@ -165,7 +165,7 @@ def bootstrap(
 
 
 def apart(baseline: Trial, trial: Trial) -> float:
-    """The largest relative difference of losses, where both have seen equally many samples.
+    """Return the largest relative difference of losses at equal numbers of samples.
 
     Steps of other sizes are compared by the mean loss per sample between samples at which a step ends in both.
     """

@@ -43,7 +43,7 @@ def save(outcome: TuneOutcome, about: About, path: Path) -> None:
     """Write the page.
 
     Raises:
-        FileExistsError: there is a file of that name that is not a page of ours.
+        FileExistsError: a file of that name exists that is not a page of xla-migrate.
         OSError: it cannot be written.
     """
     if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:

@@ -36,7 +36,7 @@ RUNTIME = {
         "tracing and launching weigh otherwise beside a device's steps",
     ),
 }
-_OPTIMIZATION = "each compiler has levels of its own"
+_OPTIMIZATION = "each compiler has its own levels"
 _OPTION = "what a device computes fast depends on its memory and units (batch sizes above all)"
 _ENV = "it is a setting of this machine's"
 
@@ -57,7 +57,7 @@ class Setting:
         object.__setattr__(self, "name", text or "as it is")
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The variables that this sets, beside those of `env`."""
+        """Return the variables that this setting adds to `env`."""
         out: dict[str, str] = {}
         for name, value in self.values:
             if name in RUNTIME:

@@ -114,7 +114,7 @@ def price_table(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
 
 
 def as_csv(outcome: TuneOutcome) -> str:
-    """A row per setting, in the order in which they were named."""
+    """Return a row per setting, in the order of the command line."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = list(dict.fromkeys(n for r in outcome.results for n, _ in r.setting.values))

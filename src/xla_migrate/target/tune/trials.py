@@ -1,4 +1,4 @@
-"""Running every setting several times, each run in a process and a copy of its own, in turns."""
+"""Run every setting several times, in turns, each run in a separate process and copy of the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Python is told to run a script: alone, under torchrun, as a module of its package; and its environment."""
+"""The command that runs a script: alone, under torchrun, or as a module of its package; and its environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def command(python: str, script: Path, root: Path, args: list[str], nproc: int) 
 
 
 def _program(script: Path, root: Path, source: str) -> list[str]:
-    """How Python is told to run it: as a module of its package, where it imports from that."""
+    """Return the arguments for Python: the script's path, or its module name if it uses relative imports."""
     if not re.search(r"^\s*from\s+\.", source, re.MULTILINE) or script.parent == root:
         return [str(script)]
     return ["-m", ".".join(script.relative_to(root).with_suffix("").parts)]

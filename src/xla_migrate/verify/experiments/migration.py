@@ -34,8 +34,8 @@ class ProjectMigration:
         originals: what runs in place of the originals: of a notebook, its cells as a script.
         texts: (before, after) of the same.
         findings: dealt with or left, in the whole project; lines of the originals.
-        left: those in the script itself that a person has to deal with.
-        version: where the original is from, if it is not what is on the disk: "train.py.orig", "git 1a2b3c4d".
+        left: findings in the script itself that need manual changes.
+        version: the source of the original, if it is not the file on disk: "train.py.orig", "git 1a2b3c4d".
         complete: migrates files of the project that turn out to be loaded, by path, unless it is done.
     """
 
@@ -99,7 +99,7 @@ def of_project(
         if name.startswith(os.pardir) or (found.path.endswith(".ipynb") and not is_script):
             continue
         if found.path.startswith(f"{project}{os.sep}"):
-            found.base = str(project)  # of the script, too, which is named
+            found.base = str(project)  # also for the script, which the user named
         if is_script or only is None or name in only:
             add(found, name, is_script)
         else:
@@ -156,8 +156,8 @@ def finished(
     Args:
         script: the one that is run.
         proposed: what the tool makes of the originals.
-        originals: contents of the original by path in the project, where they are different from the tree's.
-        files: contents of the migrated side, where they are different from the tree's.
+        originals: contents of the original by path in the project, if different from the tree's.
+        files: contents of the migrated side, if different from the tree's.
 
     Raises:
         OSError: a file cannot be read.

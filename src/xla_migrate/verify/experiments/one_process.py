@@ -13,12 +13,12 @@ _ALL = "all parameters"
 
 
 def comparable(reference: ObservedRun, target: ObservedRun) -> tuple[ObservedRun, ObservedRun]:
-    """Both as runs of one process; as they are where the target has as many processes as the original.
+    """Return both as runs of one process; unchanged if both have equally many processes.
 
     A loss is the mean over the original's processes: each takes its share of the batch that the one process takes
-    as a whole. Where the processes hold parts of the parameters (FSDP), the norm of all gradients is compared; where
-    each holds all of them (DDP), the first process stands for the others. Printed numbers may be those of one share,
-    so they are left out.
+    as a whole. If the processes hold parts of the parameters (FSDP), the norm of all gradients is compared. If
+    each holds all parameters (DDP), the first process represents the others. Printed numbers may cover one share only,
+    so they are not compared.
     """
     if len(reference.traces) < 2 or len(target.traces) != 1:
         return reference, target

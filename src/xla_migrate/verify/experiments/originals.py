@@ -31,7 +31,7 @@ class Originals:
     """The project as it was before the migration.
 
     Attributes:
-        version: where it is from, for the report: "train.py.orig", "git 1a2b3c4d".
+        version: the source, for the report: "train.py.orig", "git 1a2b3c4d".
         files: contents by path in the project, of files that are different now. None: the file did not exist.
     """
 
@@ -213,7 +213,7 @@ class _Git:
         return ""
 
     def _newest_with(self, revision: str, name: str) -> str:
-        """Return the last commit before the file's next version: its other files are then those of that moment."""
+        """Return the last commit before the file's next version, so that the other files match its time."""
         command = ("log", "--format=%H", "--reverse", f"{revision}..HEAD", "--", name)
         later = (_git(self.project, *command) or b"").decode().split()
         parent = self.resolve(f"{later[0]}^") if later else ""

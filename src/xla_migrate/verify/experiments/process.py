@@ -154,7 +154,7 @@ def _phase(base: Path, done: int, steps: int | None) -> Phase:
 
 
 def _count_steps(folder: Path, tails: dict[Path, tuple[IO[bytes], int]]) -> int:
-    """Steps of the process that is furthest; each file is read only where it has grown."""
+    """Count the steps of the furthest process; a file is read only after it has grown."""
     for path in folder.glob("rank*.jsonl"):
         file, count = tails[path] if path in tails else (path.open("rb"), 0)
         tails[path] = (file, count + file.read().count(b'{"kind": "step"'))

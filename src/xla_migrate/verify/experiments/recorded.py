@@ -52,8 +52,8 @@ def record(
 ) -> Recorded:
     """Run the original and write a recording.
 
-    It runs in float32; a script that asks for half precision runs as written, too, and one that asks for float16 in
-    bfloat16, whose error is that of the accelerator's half precision.
+    It runs in float32. A script that uses half precision also runs as written, and a script that uses float16 also in
+    bfloat16, whose error matches the accelerator's half precision.
 
     Args:
         request: what to run; `precision` is not used.
@@ -384,7 +384,7 @@ def _replayed(about: RecordingFacts) -> str:
     if not about.replay:
         return f"replayed: {models}; batches of a DataLoader were not recorded, so the data are the script's own"
     if about.replay < about.steps:
-        return f"replayed: {models} and all batches; the recording holds those of {about.replay} steps, so no more were compared"
+        return f"replayed: {models} and all batches; the recording holds the batches of {about.replay} steps, so no more were compared"
     return f"replayed: {models} and all batches"
 
 

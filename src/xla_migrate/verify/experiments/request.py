@@ -1,4 +1,4 @@
-"""What a verification is asked to do."""
+"""The options of one verification."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Request:
         max_graphs: the largest number of graphs that is accepted, or None.
         keep: a folder that keeps the copies, outputs and records, or None.
         with_weights: a recording holds the initial weights and the first batches, too.
-        replay: the migrated script trains with those of the recording.
+        replay: the migrated script trains with the recording's weights and batches.
     """
 
     script: Path

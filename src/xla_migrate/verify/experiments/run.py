@@ -62,7 +62,7 @@ def run(
         precision: "as written", "float32" (autocast off) or "bfloat16" (float16 made bfloat16).
         seed: for random, numpy, torch and the device.
         nproc: processes; more than one start under torchrun, unless the script starts its own.
-        devices: that a process sees, on the CPU; `nproc` where that is not said.
+        devices: the number that a process sees, on the CPU; by default `nproc`.
         cwd: where it runs; the project folder that is copied is this one if the script lies in it.
         replace: contents that take the place of the project's files (the migrated ones), by path.
         data_shim: a Python file executed in the run before training (a stand-in for data).

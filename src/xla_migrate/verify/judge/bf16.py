@@ -39,7 +39,7 @@ class Ratios:
         quantities: how many.
         of_losses: R over the losses alone.
         count: how many losses.
-        as_precise: the bf16 run's losses are those of float32: there is no R.
+        as_precise: the bf16 run's losses equal float32's, so there is no R.
         alike: in that case, whether the target's are too.
         trainings: over how many.
     """

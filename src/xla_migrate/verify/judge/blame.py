@@ -39,7 +39,7 @@ class MigrationFinding:
         path: the file, relative to the project.
         line: in the file as it is, before migration.
         message: of the finding.
-        left: for a person to deal with; False where it was rewritten.
+        left: it needs a manual change; False if it was rewritten.
         text: the source line.
         behind: symptom, by its value -> how likely such a finding is the reason (0: the likeliest).
     """

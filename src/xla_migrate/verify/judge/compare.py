@@ -120,8 +120,8 @@ def compare(
             numbers are judged by these two, so that rounding which training amplifies is not held
             against the target.
         exact: with `followed`, the same steps in float64, which tell rounding from faults (`exactly`).
-        explained: the target once more, with `explain`: what made it compile again is then named.
-        written: both once more, with `explain`: where other state is written to is then named.
+        explained: the target's second run with `explain`: reports why it compiled again.
+        written: second runs of both with `explain`: report where other state is written.
         repeated: the same script twice, the second time with `clock_rate`: the numbers that it then prints
             differently are not compared.
         judge_performance: whether compilations, graphs, launches, reads and fallbacks count.

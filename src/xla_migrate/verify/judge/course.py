@@ -8,7 +8,7 @@ from .trace import OptimizerStep, Trace
 
 
 def same_course(reference: ObservedRun, target: ObservedRun) -> Judgement:
-    """The verdict on the steps of all processes; a skipped or doubled step is named as such."""
+    """Compare the steps of all processes; report a skipped or doubled step as such."""
     if len(reference.traces) != len(target.traces):
         detail = (
             f"{len(reference.traces)} processes trained in the original, {len(target.traces)} in the"

@@ -47,10 +47,10 @@ class Divergence:
         step: 1-based number of the step of its optimizer.
         optimizer: which one, by order of first use.
         quantity: what differs.
-        tensor: the tensor's name, or None where the loss itself differs.
-        reference, target: the values (norms, where a tensor is named).
+        tensor: the tensor's name, or None if the loss itself differs.
+        reference, target: the values (norms, if there is a tensor).
         where: the line in the migrated script.
-        hint: what such a difference usually comes from.
+        hint: the usual cause of such a difference.
         of: of OPTION the option's name, of ROUNDING the quantity that is rounded.
     """
 
@@ -374,7 +374,7 @@ def _weights(
 def _still(
     a: OptimizerStep, b: OptimizerStep, i: int, start: tuple[list[float], list[float]]
 ) -> bool:
-    """True if the target's tensor is where it began while the original's has moved."""
+    """Return True if the target's tensor has not changed since the start but the original's has."""
     if not a.moved or not start[0]:
         return False
     away = max(abs(b.norms[i] - start[0][i]), abs(b.projections[i] - start[1][i]))

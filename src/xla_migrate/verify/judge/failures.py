@@ -78,7 +78,7 @@ _MARKERS = re.compile(r"^ +[~^ ]+$\n", re.MULTILINE)  # under a source line, fro
 
 
 def printed_error(text: str, project: str) -> ErrorRecord | None:
-    """The first traceback in `text` that goes through the user's project: a worker's, which told nobody else.
+    """Return the first traceback in `text` through the user's project, such as one that only a worker printed.
 
     Args:
         text: what the run printed, or a launcher's message.
@@ -163,7 +163,7 @@ def _trimmed(frames: list[tuple[str, int, str, str]], text: str, project: str) -
 def of_exit(
     code: int, steps: int, output: str, project: str = "", harness: str = ""
 ) -> Failure | None:
-    """From the exit code, where no exception was recorded; None for a run that is as it should be."""
+    """Return the failure by exit code if no exception was recorded; None if the run succeeded."""
     printed = printed_error(output, project) if code > 0 and project else None
     if printed is not None:
         return of_error(printed, project, harness)

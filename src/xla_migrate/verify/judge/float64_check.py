@@ -9,9 +9,9 @@ nothing is widened; instead, with each step taken from the original's weights,
    the tolerance. That is measured, by a run of the original that makes such errors (`observe.numerics.arithmetic`),
    and taken together over the steps (`precision.pooled`), so that no step counts for more than another.
 
-The first shows that the migrated script computes the same; the second that it does so in float32: what
-is asked of the losses where training is benign is asked of the operations if it is not (in terms of
-numerical analysis: of the backward error). bfloat16's operations err by 400 times 1e-5.
+The first shows that the migrated script computes the same. The second shows that it does so in float32: if
+training is benign, the losses have to meet the tolerance; if not, the operations have to (in terms of
+numerical analysis: the backward error). bfloat16's operations err by 400 times 1e-5.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def rounding(
         exact: all three runs.
         followed: the original and the migrated script in float32, from the original's weights.
         allowed: the relative tolerance of losses.
-        alone: by how much losses differ where both are left alone.
+        alone: the difference of losses in independent runs.
     """
     name = Check.NUMBERS
     head = (

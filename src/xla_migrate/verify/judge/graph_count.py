@@ -23,7 +23,7 @@ class Group:
         branch: the `if` that only some graphs take, with its place, or "".
         cause: in words, of the last one.
         graphs: how many there are.
-        every: optimizer steps from one to the next where no end is to be seen; 0 where all are known.
+        every: optimizer steps between two new graphs if the count has no limit; 0 if it has.
     """
 
     where: str

@@ -48,7 +48,7 @@ OF_SPEED = frozenset(
 
 
 class Status(str, Enum):
-    """How it came out; NOT_JUDGED where the evidence is missing."""
+    """The result of a check; NOT_JUDGED if the evidence is missing."""
 
     OK = "ok"
     FAILED = "failed"

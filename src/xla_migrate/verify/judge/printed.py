@@ -87,7 +87,7 @@ class Masked:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first line that is not as in the original; `target` is None where it is missing."""
+    """The first line that differs from the original; `target` is None if the line is missing."""
 
     template: str
     detail: str
@@ -292,7 +292,7 @@ def _scales(lines: Sequence[Masked]) -> dict[str, list[float]]:
 def _in_last_digit(x: float, y: float, a: float, b: float) -> bool:
     """True if two rounded numbers differ by one unit in their last digit at most, and by no more than `_LAST_DIGIT`.
 
-    Of numbers with few digits that is asked for, since rounding seldom turns their last one.
+    Numbers with few digits have to be equal, since rounding seldom changes their last digit.
     """
     unit = max(a, b)
     return unit <= _LAST_DIGIT * abs(x) and abs(x - y) <= 1.001 * unit

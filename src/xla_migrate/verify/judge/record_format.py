@@ -33,7 +33,7 @@ class InitialRecord(TypedDict):
 
 
 class StepRecord(TypedDict):
-    """An optimizer step; `options` is None where they are those of the step before.
+    """An optimizer step; `options` is None if they are unchanged since the step before.
 
     `left`: how many of the first backward passes are of steps that a condition on the device has not let be taken.
     """

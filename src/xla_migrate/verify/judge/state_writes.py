@@ -11,7 +11,7 @@ from .source_lines import SourceLines
 
 
 def of_tensor(tensor: str, reference: ObservedRun, target: ObservedRun) -> tuple[str, str] | None:
-    """(what is to be told, `file:line` of the migrated script or "") of the line that differs most.
+    """Return (message, `file:line` of the migrated script or "") of the line that differs most.
 
     Args:
         tensor: its name.
@@ -43,7 +43,7 @@ def of_tensor(tensor: str, reference: ObservedRun, target: ObservedRun) -> tuple
 
 
 class _Places:
-    """Lines of the migrated project -> those of the original's."""
+    """Map lines of the migrated project to lines of the original."""
 
     def __init__(self, before: Path, after: Path) -> None:
         self.before = before

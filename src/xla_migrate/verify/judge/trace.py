@@ -58,7 +58,7 @@ class Read:
 class Recompile:
     """What made torch_xla compile: how many steps were over, file:line, the cause in words ("": not known).
 
-    `new`: calls of the script took part that had not run before, as those of a phase that begins late.
+    `new`: calls of the script ran for the first time, as in a phase that begins late.
     `branch`: the `if` that only one of two graphs took, or "". `graphs`: how many were compiled.
     """
 

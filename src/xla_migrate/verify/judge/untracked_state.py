@@ -26,7 +26,7 @@ def judge(
         reference: the original's run.
         target: the migrated script's, of as many steps, that had the same course.
         allowed: the relative tolerance.
-        written: both, with `explain`: where the tensors are written to.
+        written: both runs with `explain`: where the tensors are written to.
     """
     found = _state(reference, target, allowed)
     if found is not None and found[0] and written is not None:
@@ -99,5 +99,5 @@ def _precision(reference: ObservedRun, target: ObservedRun) -> list[Judgement]:
     asked = next((t.lowered for t in target.traces if t.lowered), "")
     if not asked or any(t.lowered for t in reference.traces):
         return []
-    detail = "half precision is asked for here, and nowhere in the original"
+    detail = "the migrated script uses half precision here, and the original nowhere does"
     return [Judgement(Check.PRECISION, Status.FAILED, detail, asked)]

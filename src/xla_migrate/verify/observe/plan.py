@@ -1,4 +1,4 @@
-"""What a run's processes are told: one JSON file, named by an environment variable."""
+"""The plan for a run's processes: one JSON file, found by an environment variable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Suspect:
 
     Attributes:
         name: of the module, as records name it.
-        number: of the call among those of the module in the step, from 1.
+        number: of the call among all calls of the module in the step, from 1.
         event: the step.
         folder: of the call's inputs.
         is_given: the inputs are read from there, not written.

@@ -19,7 +19,7 @@ def judge(reference: ObservedRun, target: ObservedRun, until: int | None = None)
     Args:
         reference: the original's run.
         target: the migrated script's.
-        until: the event at which the numbers part, if they do: what models are given later may depend on it.
+        until: the event from which the numbers differ, if any: later inputs of models may depend on it.
     """
     compared = 0
     for a, b in zip(reference.traces, target.traces, strict=False):

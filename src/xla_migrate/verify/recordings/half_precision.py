@@ -1,7 +1,7 @@
 """The first module that is less precise than the original in half precision.
 
 R of a module is the error of its output, or gradient, against float32, divided by the same error of the original's own
-run in bfloat16. Other kernels reach 1.3; a smaller difference cannot be told from rounding. Parameters have no
+run in bfloat16. Other kernels reach 1.3; a smaller difference is within rounding. Parameters have no
 meaningful R: Adam's first step amplifies noise.
 """
 
@@ -23,7 +23,7 @@ _FEWEST = 16  # different values of a tensor: R over fewer is chance
 
 @dataclass(frozen=True)
 class _Ratio:
-    """R of one tensor: where it is computed, in words, and the module."""
+    """R of one tensor, with a description of where it is computed, and the module."""
 
     r: float
     what: str

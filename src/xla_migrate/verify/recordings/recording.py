@@ -79,7 +79,7 @@ class RecordingFacts:
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording as it is read: what it is about, its runs by precision, and the file."""
+    """A recording read from its file: its description, its runs by precision, and the file."""
 
     about: RecordingFacts
     runs: Mapping[str, ObservedRun]

@@ -2,7 +2,7 @@
 
 CUDA's and the CPU's autocast differ in what they cast: under CUDA's, softmax, layer_norm, exp, sum
 and norm run in float32, under the CPU's they do not. The reference must round where the GPU rounds,
-or the bf16 criterion would compare with something nobody ran. So CUDA's policy (the lists of
+or the bf16 criterion would compare with a run that never happens. So CUDA's policy (the lists of
 ATen/autocast_mode.h) is registered for the CPU's autocast key, for those operations where the two
 differ. XLA's list is a third one (fact 1.72); the comparison of bf16 runs allows for it.
 """

@@ -178,7 +178,7 @@ def _collectives(patches: Patches) -> None:
 
 
 def _data_parallel(patches: Patches) -> None:
-    """DDP with device_ids: on the CPU the module is where it is, and inputs need no moving."""
+    """DDP with device_ids: on the CPU the module does not move, and inputs need no moving."""
     ddp = torch.nn.parallel.DistributedDataParallel
     init = ddp.__init__
 

@@ -19,7 +19,7 @@ from .devices import cuda_index, device, state
 from .marks import index_of, mark, unmark
 from .tensors import move, pin
 
-_KEEP_INPUT = ("as_tensor", "asarray")  # these share memory with their input where they can
+_KEEP_INPUT = ("as_tensor", "asarray")  # these share memory with their input if they can
 _NOT_IN_SCHEMAS = ("asarray",)
 
 

@@ -97,7 +97,7 @@ def _data_parallel(patches: Patches) -> None:
     """nn.DataParallel scatters in C++; over one device that is a move, and so are several here.
 
     Splitting a batch over N devices and gathering gives what one device gives, except for batch norm,
-    whose statistics are then those of the whole batch.
+    whose statistics then cover the whole batch.
     """
 
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:

@@ -27,7 +27,7 @@ _ON_THE_HOST = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
 
 
 def index_of(tensor: torch.Tensor) -> int | None:
-    """The CUDA index that the tensor claims, or None where it is what it is."""
+    """Return the CUDA index that the tensor claims, or None if it claims none."""
     try:
         holder: Any = _storage(tensor)
     except (RuntimeError, NotImplementedError):  # sparse, vmapped, functional: no storage

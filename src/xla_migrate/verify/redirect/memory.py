@@ -45,7 +45,7 @@ def _highest_ever() -> int:
 
 
 def reset_peak(device: Any = None) -> None:
-    """Start the peak anew where the kernel can (Linux: writing 5 to clear_refs)."""
+    """Reset the peak if the kernel can (Linux: writing 5 to clear_refs)."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

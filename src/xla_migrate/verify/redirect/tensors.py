@@ -171,7 +171,7 @@ def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
 
 
 def _record_stream(self: torch.Tensor, stream: Any) -> None:
-    """Nothing: the CPU has freed no memory behind the script's back."""
+    """Do nothing: the CPU frees no memory asynchronously."""
 
 
 def _new(self: torch.Tensor, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The result of a verification, for people (terminal, page) and for programs (JSON)."""
+"""The result of a verification: terminal text, page and JSON."""
 
 from .facts import Report
 from .origin import Origin, here_and_now

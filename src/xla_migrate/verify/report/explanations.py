@@ -52,8 +52,8 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     ),
     Check.PRINTED: (
         "Both scripts print the same numbers, in the same order of each kind of line, and write the same log files.",
-        "Compare the two lines that are named: a value read at another time, an output printed twice or never,"
-        " a sum that begins elsewhere.",
+        "Compare the two lines above: usually a value is read at another time, an output is printed twice or never,"
+        " or a sum begins elsewhere.",
     ),
     Check.DEVICE: (
         "The migrated script trains on an XLA device.",
@@ -74,7 +74,7 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     ),
     Check.NO_FALLBACK: (
         "No operation falls back to the CPU.",
-        "Replace the operation that is named: each one moves tensors to the host and back, in every step.",
+        "Replace the operation above: each one moves tensors to the host and back, in every step.",
     ),
     Check.LAUNCHES: (
         "The device is given as few graphs per step as it can be.",
@@ -93,7 +93,7 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
 
 
 def meaning(name: str) -> str:
-    """What the verdict says where it is good; "" for a name that is not a `Check`."""
+    """Return the sentence for a passed check; "" if `name` is not a `Check`."""
     return _SENTENCES[name][0] if isinstance(name, Check) else ""
 
 

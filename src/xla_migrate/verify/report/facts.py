@@ -104,7 +104,7 @@ class Report:
         return [v for v in self.verdicts if v.status is Status.FAILED]
 
     def loaded(self) -> dict[str, tuple[str, str]]:
-        """Return those of `files` that a run loaded; all, if that is not known."""
+        """Return the `files` that a run loaded; all, if that is not known."""
         return {name: texts for name, texts in self.files.items() if self._is_loaded(name)}
 
     def _is_loaded(self, name: str) -> bool:
@@ -181,7 +181,7 @@ class Report:
     def reads(self) -> list[tuple[Read, float, float]]:
         """Places that read from the device: (place, times per step in the original, in the migrated).
 
-        Lines are those of the original, so that one place is one row.
+        Lines refer to the original, so that one location is one row.
         """
         lines = SourceLines(self.files)
         times: dict[tuple[str, str], list[float]] = {}
@@ -218,7 +218,7 @@ class Report:
         if len(target.traces) > 1:
             out.append(
                 f"all {len(target.traces)} processes were compared and judged; steps, curves and times"
-                " shown are those of the first"
+                " shown are from the first process"
             )
         draws = sum(trace.device_draws for run in (reference, target) for trace in run.traces)
         if draws:

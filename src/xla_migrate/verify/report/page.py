@@ -29,7 +29,7 @@ def save(report: Report, path: Path) -> None:
     """Write the page.
 
     Raises:
-        FileExistsError: there is a file of that name that is not a page of ours.
+        FileExistsError: a file of that name exists that is not a page of xla-migrate.
         OSError: it cannot be written.
     """
     if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
@@ -38,7 +38,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove an earlier page of ours: nothing of it is true of a script that could not be run."""
+    """Remove an earlier page of xla-migrate: it says nothing true about a script that could not run."""
     try:
         if MARK in path.read_text(encoding="utf-8", errors="replace")[:2000]:
             path.unlink()

@@ -1,4 +1,4 @@
-"""Meshes where each process has one device: what is sharded over it stays as it is.
+"""Meshes in which each process has one device: tensors sharded over them are unchanged.
 
 The script computes the same, on one device. Where several processes have been started, each would take itself for the whole
 mesh, and so SPMD is refused there.
@@ -180,7 +180,7 @@ def apply_xla_patch_to_nn_linear(module: M) -> M:
     return module
 
 
-# Wrapping. The policies are asked as torch_xla asks them: `unwrapped_params`, where torch says `nonwrapped_numel`.
+# Wrapping. Policies receive torch_xla's argument `unwrapped_params`, which torch calls `nonwrapped_numel`.
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:

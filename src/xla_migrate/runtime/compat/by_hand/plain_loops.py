@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def assume_pure(fn: F, *, add_rng_seed_argument: bool = False) -> F:
-    """The function itself; with a seed in front of its arguments where that is asked for."""
+    """Return the function unchanged, or with a seed as additional first argument if requested."""
     if not add_rng_seed_argument:
         return fn
 

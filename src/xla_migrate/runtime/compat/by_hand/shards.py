@@ -34,7 +34,7 @@ _OF_GRAPHS = frozenset(
     "_debug_print".split()
 )
 
-_BY_POSITION = 6  # those of them that come between `reshard_after_forward` and `compute_dtype`
+_BY_POSITION = 6  # the number of them between `reshard_after_forward` and `compute_dtype`
 
 
 class XlaFullyShardedDataParallel(nn.Module):
@@ -235,7 +235,7 @@ def _whole(part: torch.Tensor, own: Any, name: str) -> torch.Tensor:
 def consolidate_sharded_state_dicts(
     state_dict_list: Sequence[dict[str, Any]], shard_metadata: dict[str, Any]
 ) -> OrderedDict[str, Any]:
-    """The whole model's state dict, of those of all processes in their order."""
+    """Return the whole model's state dict, joined from the state dicts of all processes in order."""
     assert len(state_dict_list) == shard_metadata["world_size"]
     info, types = shard_metadata["shard_info"].get("", {}), shard_metadata.get("buffer_info", {})
     whole: OrderedDict[str, Any] = OrderedDict()
@@ -258,7 +258,7 @@ def consolidate_sharded_state_dicts(
 def consolidate_sharded_model_checkpoints(
     ckpt_prefix: str, ckpt_suffix: str = "*.pth", save_path: str = "", save_model: bool = True
 ) -> tuple[OrderedDict[str, Any], str | None]:
-    """The whole model's state dict from the files of all processes, and where it is saved."""
+    """Join the files of all processes; return the whole model's state dict and its path."""
     paths = glob(ckpt_prefix + ckpt_suffix)
     assert paths, f"Cannot find any files matching {ckpt_prefix + ckpt_suffix}."
     # What is beside the model, an optimizer's state of parts, may be of classes that only trusted files may have.
@@ -268,7 +268,7 @@ def consolidate_sharded_model_checkpoints(
         told = checkpoint["shard_metadata"]
         assert (told["rank"], told["world_size"]) == (number, len(found)), (
             f"{ckpt_prefix + ckpt_suffix}: {len(found)} files, of which one is of rank {told['rank']} of "
-            f"{told['world_size']}; remove those of other trainings"
+            f"{told['world_size']}; remove the files of other training runs"
         )
     whole = consolidate_sharded_state_dicts(
         [checkpoint["model"] for checkpoint in found], found[0]["shard_metadata"]

@@ -105,7 +105,7 @@ class CheckpointManager:
             self._notice_the_end()
 
     def _notice_the_end(self) -> None:
-        """SIGTERM asks for a checkpoint at the next step. Several processes would have to agree on which step that is."""
+        """Save a checkpoint at the next step after SIGTERM. Several processes would have to agree on the step."""
         if world_size() > 1:
             _log.warning(
                 "CheckpointManager: SIGTERM is not noticed by several processes without torch_xla: save often enough"
@@ -177,7 +177,7 @@ class CheckpointManager:
         return True
 
     def restore(self, step: int, state_dict: dict[str, Any]) -> None:
-        """Fill the tensors of `state_dict` with those of a step."""
+        """Fill the tensors of `state_dict` from the checkpoint of a step."""
         assert step in self.all_steps(), (
             f"Cannot restore from untracked step {step}. Valid steps are: {self.all_steps()}"
         )
@@ -188,7 +188,7 @@ class CheckpointManager:
         return sorted(saved.step for saved in self._saved)
 
     def join(self) -> None:
-        """Wait until everything is written; what failed is raised here."""
+        """Wait until everything is written; raise the error of a failed write."""
         for future in self._pending:
             future.result()
         self._pending.clear()

@@ -30,7 +30,7 @@ def init_distributed(dist_backend: str | None = None, **options: Any) -> None:
 
     Args:
         dist_backend: What the CUDA script had; the device's own is taken.
-        options: DeepSpeed's others; ``timeout``, ``init_method``, ``rank`` and ``world_size`` are heard.
+        options: DeepSpeed's other options. Only ``timeout``, ``init_method``, ``rank``, ``world_size`` have an effect.
 
     Example:
         >>> deepspeed.init_distributed("nccl")

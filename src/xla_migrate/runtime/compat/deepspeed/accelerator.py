@@ -1,4 +1,4 @@
-"""`deepspeed.accelerator`: the device as DeepSpeed asks for it."""
+"""`deepspeed.accelerator`: the device through DeepSpeed's interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Accelerator:
         return devices.xla_device(device_index)
 
     def current_device(self) -> int:
-        """The device's number among those of the host."""
+        """Return the device's number on this host."""
         return processes.local_rank()
 
     def set_device(self, device_index: Any) -> None:
@@ -78,6 +78,6 @@ def get_accelerator() -> Accelerator:
     """``deepspeed.accelerator.get_accelerator``.
 
     Returns:
-        The device as DeepSpeed asks for it.
+        The device through DeepSpeed's interface.
     """
     return Accelerator()

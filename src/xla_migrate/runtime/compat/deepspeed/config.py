@@ -1,4 +1,4 @@
-"""A configuration of DeepSpeed's: what of it the engine does, what changes nothing here, and what it refuses."""
+"""Read a DeepSpeed configuration: entries that the engine honours, ignores or refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEARD = frozenset(
     "fp16 bf16 bfloat16 zero_optimization".split()
 )
 TAKEN = _HEARD | _WITHOUT_EFFECT
-# What DeepSpeed does if nothing is said: of some it is the other value that asks for something.
+# DeepSpeed's defaults. An entry with its default value requests nothing.
 DEFAULTS: dict[str, object] = {
     "gradient_allreduce_op": "mean",
     "managed_gradient_accumulation": True,
@@ -64,7 +64,7 @@ def read(given: Any, replicas: int) -> Config:
     """A dictionary, or the path of a JSON file, for so many replicas.
 
     Raises:
-        NotImplementedError: it asks for what the engine does not do.
+        NotImplementedError: it requests a feature that the engine does not have.
         ValueError: batch sizes do not fit, a value is "auto", or there is no configuration.
     """
     if given is None:
@@ -169,7 +169,7 @@ def _enabled(value: Any) -> bool:
 
 
 def _is_off(name: str, value: Any) -> bool:
-    """True if `name` asks for nothing with this value."""
+    """Return True if `name` requests nothing with this value."""
     if name in DEFAULTS:
         return bool((value.lower() if isinstance(value, str) else value) == DEFAULTS[name])
     if name == "compile" and isinstance(value, Mapping):

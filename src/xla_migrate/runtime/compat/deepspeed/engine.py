@@ -74,7 +74,7 @@ def initialize(
         The engine, the optimizer, the loader and the schedule; None for what there is not.
 
     Raises:
-        NotImplementedError: the configuration asks for what has no counterpart.
+        NotImplementedError: the configuration requests a feature that has no counterpart.
         ValueError: its batch sizes do not fit, or there is none.
 
     Example:
@@ -198,7 +198,7 @@ class DeepSpeedEngine(nn.Module):
         if self.optimizer is not None:
             self.optimizer.zero_grad(set_to_none=set_to_none)
 
-    # What it is asked for.
+    # Queries about the configuration.
 
     def gradient_accumulation_steps(self) -> int:
         """Batches for one update."""

@@ -103,7 +103,7 @@ class Tracer:
             self._saving -= 1
 
     def stop_when_nothing_is_new(self) -> None:
-        """End the script, where the plan's patience is used up. Called after each optimizer step.
+        """End the script once the plan's patience is used up. Called after each optimizer step.
 
         Raises:
             TrainingStopped: to end it as `sys.exit(0)` does.

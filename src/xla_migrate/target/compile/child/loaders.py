@@ -1,4 +1,4 @@
-"""Short passes over a DataLoader: a few batches, and the last one where it is smaller, which is a graph of its own.
+"""Short passes over a DataLoader: a few batches, and the last one if it is smaller, which is a separate graph.
 
 The number of batches that a pass leaves out is recorded: the whole training takes so many steps more.
 """
@@ -78,7 +78,7 @@ def _length(loader: DataLoader[Any]) -> int:
 
 
 def odd_last(loader: DataLoader[Any]) -> int:
-    """Samples in the last batch, where it is smaller than the others and can be made; else 0."""
+    """Return the number of samples in the last batch if it is smaller and can be made; else 0."""
     sampler = loader.batch_sampler
     if type(sampler) is not BatchSampler or sampler.drop_last:
         return 0

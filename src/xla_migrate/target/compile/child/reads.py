@@ -1,7 +1,7 @@
 """Values that the script reads: there are none, so each read is answered by a constant, and told.
 
-The answers are given below Python, where torch hands a tensor of the device to the host: `item`, `print`, `torch.save`
-and operations that torch_xla leaves to the CPU all come by here.
+The answers are given below Python, at the point through which torch passes every tensor from the device to the host:
+`item`, `print`, `torch.save` and operations that torch_xla runs on the CPU.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _Answers:
         return value
 
     def _known(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The value, where it is there or follows from what is."""
+        """Return the value if it exists or follows from known values."""
         pending = self._library._check_tensor_need_materialization([tensor])[0]
         kept: torch.Tensor | None = self._tracer.values.get(
             self._library._xla_get_tensor_id(tensor)

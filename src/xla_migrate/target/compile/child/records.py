@@ -21,7 +21,7 @@ def open_in(folder: str) -> None:
 
 
 def write(kind: str, **what: Any) -> None:
-    """Append an event. Each process has a file of its own."""
+    """Append an event. Each process writes a separate file."""
     if _folder is not None:
         line = json.dumps({"kind": kind, **what}) + "\n"
         with _open(_folder / f"events.{os.getpid()}.jsonl", "a", encoding="utf-8") as file:

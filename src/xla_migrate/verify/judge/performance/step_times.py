@@ -1,7 +1,7 @@
 """Where the migrated script's steps spend their time, and what they cost besides: honest figures.
 
-The parts of a step are disjoint and add up to it. Compilation is told apart: it happens once, whatever the number of
-steps. Work on the device is asynchronous, so it is told as the share of time in which the device is busy, not as a
+The parts of a step are disjoint and add up to it. Compilation is reported separately: it happens once, whatever the number of
+steps. Work on the device is asynchronous, so it is reported as the share of time in which the device is busy, not as a
 part. A comparison with the original is made only where the original ran on CUDA: an original on the CPU with its CUDA
 calls redirected says nothing of a GPU.
 """
@@ -114,6 +114,6 @@ def _seconds(iteration: Iteration) -> float:
 
 
 def _middle_half(steps: Sequence[Iteration]) -> Sequence[Iteration]:
-    """Without the fastest and slowest quarters: evaluations, ends of epochs, what else the machine did."""
+    """Drop the fastest and slowest quarters: evaluations, ends of epochs, other load of the machine."""
     cut = len(steps) // 4
     return sorted(steps, key=_seconds)[cut : len(steps) - cut]

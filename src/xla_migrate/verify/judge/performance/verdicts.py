@@ -52,7 +52,7 @@ def _of_process(
     trace, theirs = target.traces[number], reference.traces[min(number, len(reference.traces) - 1)]
     on_xla = (
         "xla" in trace.devices or not trace.devices
-    )  # none is known where no optimizer has weights
+    )  # no device is known if no optimizer has weights
     if not (on_xla and any(step.counts for step in trace.steps)):
         place = ", ".join(trace.devices) or "the CPU"
         detail = f"the migrated script did not train on XLA but on {place}"
@@ -101,7 +101,7 @@ def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Judgem
         if number > warmup and count(iteration, "compiles")
     ]
     judged = max(1, len(iterations) - warmup)
-    # The first evaluation, the first end of an epoch have graphs of their own: what is a fault goes on.
+    # The first evaluation and the first end of an epoch compile new graphs. Only repeated compilation is a fault.
     still = sum(number > warmup + judged / 2 for number, _ in late)
     warm = int(sum(count(i, "compiles") for i in iterations[:warmup]))
     if len(late) <= max(ISOLATED, ISOLATED_SHARE * judged) or still < ISOLATED:
@@ -109,8 +109,8 @@ def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Judgem
         return Judgement(name, Status.OK, detail)
     steps = ", ".join(str(number) for number, _ in late[:8]) + (", ..." if len(late) > 8 else "")
     detail = f"compiled again at steps {steps}: {len(late)} of {judged} steps after warm-up"
-    # A phase that begins late (averaged weights, another optimizer) has graphs of its own; its code runs for the first
-    # time only once.
+    # A phase that begins late (averaged weights, another optimizer) compiles new graphs, because its code runs for
+    # the first time, and only once.
     begun = _where_code_was_new(explained, warmup)
     if len(late) - begun <= max(ISOLATED, ISOLATED_SHARE * judged):
         detail = f"{warm} compilations in the first {warmup} steps; after them at {len(late)} steps, at {begun} for code that had not run before"
@@ -153,7 +153,7 @@ def _bounded_graph(steps: list[list[OptimizerStep]]) -> Judgement:
     sizes = [iteration[-1].counts.get("graph", 0) for iteration in steps]
     if not sum(count(i, "launches") for i in steps):
         detail = (
-            "nothing was launched after warm-up: no step mark cuts the graph, it grows for ever"
+            "no graph was launched after warm-up: no step mark ends the graph, so it grows forever"
         )
         return Judgement(name, Status.FAILED, detail, steps[-1][-1].where)
     unmarked = 0 if sum(count(i, "marks") for i in steps) else _most_in_a_row_without_launch(steps)

@@ -23,7 +23,7 @@ _alive: list[Any] = []  # the loaders: no other may get the id of one
 _counts: dict[int, int] = {}
 _batches: list[dict[str, Any]] = []
 drawn: list[Callable[[int, int, Any], None]] = []  # called with (loader, number, batch)
-_lock = threading.Lock()  # a device loader asks for batches in a thread of its own
+_lock = threading.Lock()  # a device loader reads batches in a separate thread
 
 
 def install(patches: Patches, count: int) -> None:

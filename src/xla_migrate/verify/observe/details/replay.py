@@ -124,7 +124,7 @@ def _set(state: State, stored: State) -> None:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of its own: a batch may be a view of the whole data."""
+    """Return a separate copy: a batch may be a view of the whole data."""
     return off_mode(lambda: torch._C.TensorBase.cpu(tensor.detach()).clone())  # type: ignore[no-any-return]
 
 

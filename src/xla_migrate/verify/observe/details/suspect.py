@@ -29,7 +29,7 @@ class Watch:
     """Watches one call of a module."""
 
     def __init__(self, recorder: Recorder, asked: Suspect) -> None:
-        self.recorder, self.asked = recorder, asked  # the recorder is told of each call first
+        self.recorder, self.asked = recorder, asked  # the recorder sees each call first
         self.events = 0
         self.module: Any = None
         self.operations: _Operations | None = None

@@ -20,7 +20,7 @@ MOST_PARAMETERS = 3_000
 
 
 class Recorder:
-    """Records the steps until it is told to stop."""
+    """Records the steps until it is stopped."""
 
     def __init__(self) -> None:
         self.active = True

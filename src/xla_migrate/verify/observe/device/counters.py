@@ -90,7 +90,7 @@ def _debug_size() -> int:
 
 
 def difference(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """A step's share. The graph size is the last graph's; where the debug file stood is kept."""
+    """Return a step's share. The graph size is the last graph's; the debug file's position is kept."""
     out = {name: value - before.get(name, 0) for name, value in now.items()}
     for name in ("graph", "debug_bytes"):
         if name in now:

@@ -1,9 +1,9 @@
 """What made torch_xla compile again: the first call whose shapes or numbers differ from an earlier graph's.
 
-torch_xla names the line of the step mark, where all graphs are compiled. So, in a run of its own
-(`Plan.explain`), every torch function that the script calls on its device is noted with the shapes it
-takes and gives and the Python numbers that enter it. Where a mark has compiled, the calls since the
-mark before are laid beside those of the earlier graph that is most alike; the first that differs is
+torch_xla reports the line of the step mark, where all graphs are compiled. So, in a separate run
+(`Plan.explain`), every torch function that the script calls on its device is recorded with the shapes it
+takes and returns and the Python numbers that enter it. After a mark has compiled, the calls since the
+mark before are compared with the calls of the most similar earlier graph; the first that differs is
 the cause: a batch of another shape, a number that became part of the graph (fact 3.31), a tensor
 that grows, a size that the data decides (3.23), or other operations.
 """

@@ -1,8 +1,8 @@
 """Running a script with other rounding than its own, without touching it: to tell rounding from faults.
 
-"float64" computes every operation in double precision. Parameters, states and batches stay the float32
-tensors that they are, so that initial weights and random draws are those of any other run; what is
-computed from them is float64 until it is stored. So two runs that compute the same agree to seven digits
+"float64" computes every operation in double precision. Parameters, states and batches stay float32
+tensors, so that initial weights and random draws are the same as in any other run. Results
+computed from them are float64 until they are stored. So two runs that compute the same agree to seven digits
 at every step, however badly the training's own rounding is amplified.
 
 With a roughness of 1e-5 each operation's result is made up to 1e-5 of itself smaller, at random: what errors

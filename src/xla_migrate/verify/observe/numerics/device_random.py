@@ -3,8 +3,8 @@
 CUDA's, XLA's and the CPU's generators give different numbers for one seed (facts 1.30, 1.33), and
 a script's noise, dropout or initialisation on the device would make the two runs differ for no fault
 of the migration. So whatever a script draws on its device is drawn here instead, by one CPU
-generator, and moved: in the redirected reference, on a real GPU and on XLA alike. It is a generator
-of its own, because drawing on a GPU does not advance the CPU's. On XLA the price is an upload per
+generator, and moved: in the redirected reference, on a real GPU and on XLA alike. The generator is
+separate, because drawing on a GPU does not advance the CPU's. On XLA the price is an upload per
 draw; no launch, no compile (`draws` counts them).
 
 Until training begins, though, the stream is the CPU's own generator: a migration may build on the CPU

@@ -1,6 +1,6 @@
 """Dropout alike in both runs: off, or with the same masks.
 
-"off" sets p to 0 where dropout is computed, not where it is configured, so modules, functional
+"off" sets p to 0 when dropout is computed, not when it is configured, so modules, functional
 calls, attention, RNNs and configurations of model libraries are all reached. "same" draws the masks
 from the stream of `device_random`, with one formula for both sides.
 """
@@ -142,7 +142,7 @@ def _recurrent(original: Callable[..., Any], off: bool) -> Callable[..., Any]:
 
 
 class _WithoutDropout:
-    """torch.nn.functional for a module whose dropout is to be off."""
+    """torch.nn.functional for a module that runs without dropout."""
 
     dropout = staticmethod(_off)
 

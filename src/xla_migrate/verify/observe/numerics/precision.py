@@ -1,4 +1,4 @@
-"""Running a script in another precision than it asks for, without touching it.
+"""Run a script in another precision than it uses, without changing it.
 
 The float32 criterion wants both sides in float32; the bf16 criterion R = |target - fp32| / |bf16 -
 fp32| wants the reference three times. "float32" turns autocast off and lower casts into none;

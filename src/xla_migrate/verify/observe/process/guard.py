@@ -1,7 +1,7 @@
 """Keeps the run's processes from writing into the original project.
 
 Python announces every `open`, `mkdir`, `remove` and the like to audit hooks before it happens.
-`torch.save` to a path writes from C++ without one, so it is asked separately.
+`torch.save` to a path writes from C++ without an audit event, so it is checked separately.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class AfterImport:
 
 
 def after(actions: dict[str, Callable[[Any], None]]) -> Callable[[], None]:
-    """Call each action with its module, right after its import (at once where it is imported).
+    """Call each action with its module, right after its import (at once if it is imported already).
 
     What is returned ends the waiting for imports.
     """

@@ -11,7 +11,7 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _OF_DATE = ("localtime", "gmtime", "ctime")
 # Packages that wait by the clock: a fast one would end their timeouts.
 _REAL = sys.stdlib_module_names | {"torch", "torch_xla", "xla_migrate"}
-_EVENTS = "xla_migrate.verify.redirect"  # times of CUDA, which the script asks for
+_EVENTS = "xla_migrate.verify.redirect"  # times of CUDA, which the script reads
 
 
 class _Clock:

@@ -1,4 +1,4 @@
-"""Replacing attributes of other people's modules and classes, and putting them back.
+"""Replace attributes of other packages' modules and classes, and restore them.
 
 The harness changes nothing in the user's files: it changes what `torch` means to them. Every change
 goes through one `Patches`, so that a test (or a second run in the same process) can take all of it

@@ -4,7 +4,7 @@ To compare two runs tensor by tensor, neither needs the other's tensors: for eac
 gradient, the norm of the weights, and one projection s' P t on fixed random signs. For two weights P
 and Q, E[(s'(P - Q)t)^2] = |P - Q|^2, so a difference in the projections is a difference in the
 tensors, of about that size; the norm is what weight decay moves most. On XLA these are a few
-operations in the step's own graph: no launch, compile or transfer of their own.
+operations in the step's graph: no additional launch, compilation or transfer.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """All elements in the order of memory; a copy only where they do not lie together."""
+    """Return all elements in memory order; copy only if they are not contiguous."""
     if tensor.is_contiguous():
         return tensor.view(-1)
     if tensor.is_contiguous(memory_format=torch.channels_last):
@@ -121,7 +121,7 @@ def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
-    """Norms of the gradients that there are; divided by `scale` where they are still scaled."""
+    """Return the norms of existing gradients, divided by `scale` if they are still scaled."""
     found = [p.grad.detach() for p in parameters if p.grad is not None]
     if not found:
         return None

@@ -24,7 +24,7 @@ _STEPS = (
 
 
 class _Told(Protocol):
-    """What is told: whether the step that is called now is left out, and after how many backward passes."""
+    """Receives whether the current step is skipped, and after how many backward passes."""
 
     is_left: bool
     left: int

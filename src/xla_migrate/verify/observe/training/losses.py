@@ -100,7 +100,7 @@ def _grad(original: Callable[..., Any]) -> Callable[..., Any]:
         trains = not kwargs.get("create_graph") and all(r.numel() == 1 for r in roots)
         if not _depth and trains:
             _record(roots, [None] * len(roots))
-        _depth += 1  # where a mode is on, torch calls this a second time
+        _depth += 1  # while a mode is active, torch calls this a second time
         try:
             return original(outputs, inputs, *args, **kwargs)
         finally:

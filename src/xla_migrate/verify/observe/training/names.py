@@ -1,4 +1,4 @@
-"""Names of parameters: those of the modules that hold them."""
+"""Names of parameters, as their modules name them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _roots() -> list[torch.nn.Module]:
 
 
 def bare(name: str) -> str:
-    """Return the name of a module or parameter without those of wrappers."""
+    """Return the name of a module or parameter without the prefixes of wrappers."""
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     return name
 
 
 def of(parameters: Sequence[torch.Tensor]) -> list[str]:
-    """A name for each: as in its root module's state dict; numbered where no module holds it.
+    """Return a name for each: as in its root module's state dict; a number if no module holds it.
 
     Wrappers (DDP, torch.compile) leave no trace in the names, since only one of the runs has them.
     With several models, each name starts with its model's class.
@@ -63,9 +63,9 @@ Copy = dict[str, torch.Tensor] | list[torch.Tensor]
 
 
 def copies(stepped: set[int]) -> list[Copy]:
-    """The dicts and lists that hold weights like those of a model, by shape and order, but not the weights themselves.
+    """Return the dicts and lists that hold copies of a model's weights, by shape and order.
 
-    Averages (EMA) are kept so, where they are no module. Of two that look alike neither is given.
+    Averages (EMA) are kept so, if they are not in a module. If two look alike, neither is returned.
     """
     like = {_shapes(list(root.parameters())) for root in _roots()} - {()}
     found: dict[tuple[Any, ...], list[Copy]] = {}

@@ -201,7 +201,7 @@ class Tap:
             device_values.after_mark()
 
     def _changed_options(self, number: int) -> list[options.Group] | None:
-        """The options of the step that is over, where they are not those of the one before."""
+        """Return the options of the finished step, if they differ from the step before."""
         used, self.used = self.used, None
         if used is None or used == self.options.get(number):
             return None
@@ -253,7 +253,7 @@ def _parameters(optimizer: Any) -> list[torch.Tensor]:
 
 
 def _is_within_a_step_of(optimizer: Any) -> bool:
-    """True in `super().step()` of a class with a step of its own: torch calls the hooks around both."""
+    """Return True in `super().step()` of a class that overrides `step`: torch calls the hooks around both."""
     hooked = sys._getframe(2)
     around = hooked.f_back
     while around is not None:

@@ -1,8 +1,8 @@
 """Where the script writes to what no optimizer steps on: averages, and the counts of batch norms.
 
-In a run of its own (`Plan.explain`), since every torch function is looked at. A tensor that is watched, or a
-view of one, is known by an attribute; that it was written to, by its version. Where a dict's average is
-replaced, what made the new one wrote it.
+In a separate run (`Plan.explain`), since every torch function is watched. An attribute marks a watched tensor or
+a view of one; its version shows that it was written to. If a dict's average is
+replaced, the code that made the new one counts as the writer.
 """
 
 from __future__ import annotations
