@@ -149,12 +149,12 @@ def _catalog() -> str:
 Every CUDA-only name, and what becomes of it on XLA. `xla-migrate explain NAME` prints one row; `xla` is the runtime,
 [`from xla_migrate import runtime as xla`](runtime.md).
 
-- **on XLA**: *rewritten* (a rule puts something in its place), *removed* (there is nothing to do on XLA), *by hand*
-  (something does it, where it goes is yours to say), *stays* (it works, or does no harm), *no equivalent*.
+- **on XLA**: *rewritten* (a rule replaces it), *removed* (XLA needs nothing in its place), *by hand*
+  (a replacement exists, but you decide where to put it), *stays* (it works, or is harmless), *no equivalent*.
 - **if left**: what happens on XLA if it is left as it is: *raises*, *silently wrong*, *slow*, *harmless*.
 - **difference**: between it and what takes its place: *same*, *renamed*, *arguments differ*, *depends on context*,
   *absent*.
-- **evidence**: *measured* by a test of ours where there is no CUDA device; the number of a [fact about torch_xla](facts.md); or the *docs* of the library concerned.
+- **evidence**: *measured* by a test on a machine without CUDA; the number of a [fact about torch_xla](facts.md); or the *docs* of the library.
 """
     for section, rows in _sections():
         text += f"\n## {section}\n\n"

@@ -15,7 +15,7 @@ INTRODUCTION = """
 # Where things are
 
 Every folder of the sources and every module in it, with the first sentence of its docstring. How the parts work
-together is told in [Architecture](architecture.md). A rule is a file of `rules/<topic>/`; all of them are listed under
+together is explained in [Architecture](architecture.md). A rule is a file of `rules/<topic>/`; all of them are listed under
 [Rules](rules/index.md).
 """
 
@@ -49,7 +49,7 @@ def _room(folder: Path) -> Iterator[str]:
 
 
 def first_sentence(path: Path) -> str:
-    """That of the module's docstring; empty where it has none."""
+    """Return the first sentence of the module's docstring; empty if it has none."""
     if not path.is_file():
         return ""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""

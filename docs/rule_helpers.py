@@ -1,7 +1,7 @@
-"""The page of what rules ask for: `Script`, and every public name of the modules that rules import.
+"""Generate the page about rule helpers: `Script`, and every public name of the modules that rules import.
 
-What stands there is read from the sources: the first sentence of a docstring, the comment beside or above a constant,
-the `Attributes:` of a class. A name without one is an error: `missing()` names it, and tests/test_docs.py asks.
+The text is read from the sources: the first sentence of a docstring, the comment next to or above a constant,
+the `Attributes:` of a class. A name without text is an error: `missing()` returns it, and tests/test_docs.py fails.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def page(mark: str) -> str:
 
 
 def missing() -> list[str]:
-    """Public names that nothing is said of."""
+    """Return the public names that have no description."""
     found = [f"Script: {name.written}" for name in script() if not name.meaning]
     for _, modules in _sections():
         for module in modules:

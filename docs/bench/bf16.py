@@ -1,6 +1,6 @@
 """How often the bf16 criterion is wrong: simulated runs whose target errs `ratio` times as much as the original.
 
-A run is K quantities over 12 steps. Each has Gaussian errors of its own size; a share `common` of
+A run is K quantities over 12 steps. Each has Gaussian errors of one size; a share `common` of
 their variance is the same error in all of them (layers share their inputs' rounding), and they either
 are new at every step or add up over the steps, as rounding in weights does. At a ratio of 1 what is
 counted are false alarms, above it misses: by our rule (R <= 1.2; where that of one training

@@ -4,7 +4,7 @@
 
 - `check` with the file filter, and without: every file is parsed and indexed.
 - Rewriting with only the touched lines parsed by libcst (`rewriting/chunks.py`), and with the whole file.
-- Loading the catalog's modules, and the same rows from one JSON file; in processes of their own, with bytecode cached.
+- Loading the catalog's modules, and the same rows from one JSON file; in separate processes, with bytecode cached.
 
 Both sides run in turns in one process, and what is compared is its processors' time, so that the ratios hold on a
 machine that is busy with other things. A ratio is the median over the rounds. TREE (default: the installed torch's

@@ -53,7 +53,7 @@ class Verdict:
 
 
 def same_losses(original: Training, again: Training, migrated: Training, device: str) -> Verdict:
-    """Bit for bit, on that device; not decided where the original does not repeat itself."""
+    """Compare bit for bit, on that device; undecided if the original does not repeat itself."""
     for run, name in ((original, "the original"), (again, "the original"), (migrated, "migrated")):
         if run.failure:
             return Verdict(f"{name} fails: {run.failure}", False)

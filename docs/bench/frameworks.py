@@ -3,8 +3,8 @@ table of docs/frameworks.md.
 
     PJRT_DEVICE=CPU python docs/bench/frameworks.py > docs/frameworks.md
 
-Each case runs in a process of its own, forked from one that has imported the framework, and prints a line; one that
-raises is told by its error.
+Each case runs in a separate process, forked from one that has imported the framework, and prints a line. If a
+case raises, the line is its error.
 """
 
 from __future__ import annotations
@@ -505,7 +505,7 @@ CASES = [
         1,
     ),
     (
-        "Lightning: a class of one's own that derives from LightningCLI, with `accelerator: gpu`",
+        "Lightning: a class of the script that derives from LightningCLI, with `accelerator: gpu`",
         "XLA815",
         COMMAND_LINE.replace("{}", ""),
         1,
@@ -644,7 +644,7 @@ CASES = [
 
 # What a process has imported that forks one for each case of a kind, by a word of the case's code.
 KINDS = (
-    ("subprocess.run", ""),  # starts programs of its own
+    ("subprocess.run", ""),  # starts programs itself
     ("device_map={'': 0}", ""),  # CUDA tells of the fork
     ("diffusers", "torch torch_xla transformers peft diffusers"),
     ("lightning", "torch torch_xla lightning lightning.pytorch.cli lightning.fabric"),
@@ -745,7 +745,7 @@ def main() -> None:
     print("# Frameworks, as they were run\n")
     print(
         f"With {versions()}, on XLA:CPU, {datetime.date.today()}. Written by `docs/bench/frameworks.py`; each case ran in"
-        " a process of its own.\n"
+        " a separate process.\n"
     )
     print("| case | on XLA | finding |\n| --- | --- | --- |")
     print_rows(CASES)

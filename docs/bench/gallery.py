@@ -189,7 +189,7 @@ def verdict_of(project: Project, script: Script, checkout: Path) -> tuple[str, s
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "project"
         shutil.copytree(checkout, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        (copy / "pyproject.toml").touch()  # the copy is a project of its own
+        (copy / "pyproject.toml").touch()  # makes the copy a separate project
         folder = copy / project.part / script.folder
         words = script.arguments.replace("{place}", place).split()
         options = ["--steps", str(STEPS), "--nproc", str(script.processes), "--no-report"]

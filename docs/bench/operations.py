@@ -2,9 +2,10 @@
 
     python docs/bench/operations.py
 
-Of operations in place, as activations and optimizers make them; of an optimizer's step over 50 parameters of 256 numbers; and of a
-batch norm in training, beside torch_xla's own, whose running variance is another. Without and with take turns in one process; what is told is the
-least of the rounds, in microseconds of the training thread's processor time, which other programs on the machine disturb less than the clock.
+It measures in-place operations, as activations and optimizers use them; an optimizer's step over 50 parameters of 256
+numbers; and a batch norm in training, next to torch_xla's, which computes another running variance. Both variants take
+turns in one process. The result is the least of the rounds, in microseconds of the training thread's processor time,
+which other programs on the machine disturb less than the clock.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ START = "import sys; from xla_migrate.cli import main; sys.exit(main())"
 
 
 class Peer(NamedTuple):
-    """A linter: what it is called, its command, and what else it finds in its environment."""
+    """A linter: its name, its command, and the other packages in its environment."""
 
     name: str
     command: list[str]

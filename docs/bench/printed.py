@@ -3,19 +3,19 @@
     python docs/bench/printed.py EXAMPLES [--kept] [--float64] [--default] [--cuda] [NAME ...]
     python docs/bench/printed.py --fixtures [--kept] [--float64] [--default] [--cuda] [NAME ...]
 
-EXAMPLES is a checkout of github.com/pytorch/examples, run on data that is made up; `--fixtures` are those of fixtures/train
+EXAMPLES is a checkout of github.com/pytorch/examples, run on made-up data; `--fixtures` runs the scripts of fixtures/train
 that have one process. Each script that needs nothing from the network, or whose data can be
-made up, runs twice to its end: as it is, its CUDA sent to the CPU as `verify` does, and migrated, on XLA:CPU. Times and
-rates are masked, progress bars and warnings left out. Prints a line for each: how many lines it printed, how many
-are the same to the last digit, how many but for one unit of the last digit that is printed, and the first that differs.
-`--float64` computes in float64 in both runs: what differs in float32 alone is rounding.
-`--kept` compares with the migrated script that reads where the original does (without XLA503), on XLA:CPU too: what
-differs there comes of reading later.
+made up, runs twice to its end: the original with its CUDA redirected to the CPU as `verify` does, and the migrated script
+on XLA:CPU. Times and rates are masked; progress bars and warnings are omitted. Prints a line for each: the number of
+printed lines, of lines equal to the last digit, of lines equal up to one unit of the last printed digit, and the first
+difference. `--float64` computes in float64 in both runs: differences only in float32 are rounding.
+`--kept` compares with the migrated script that reads at the original's points (without XLA503), also on XLA:CPU:
+any difference there comes from reading later.
 `--cuda` runs both on the GPU with deterministic kernels, the migrated one on the eager backend; scripts of several
 processes run as one, and nothing is counted.
 
-The migrated script's reads are told by step, as the median and the mean over its steps (evaluations that follow a step are that step's). `--default`
-leaves out the options by which scripts log at each step here, so that they log as often as by default.
+The migrated script's reads per step are the median and the mean over its steps (an evaluation belongs to the step before it). `--default`
+omits the options by which scripts log at each step here, so that they log as often as by default.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def printed(output: str) -> list[str]:
-    """The lines that a person reads."""
+    """Return the lines without progress bars."""
     lines = [_BAR.sub("", line) for line in output.splitlines()]
     warned = [False, *("Warning:" in line for line in lines)]  # its source stands on the next line
     return [
@@ -129,7 +129,7 @@ def by_default(words: list[str]) -> list[str]:
 def outputs(
     folder: Path, script: str, words: list[str], place: Path, *, flags: set[str], processes: int
 ) -> tuple[list[str], list[str], list[int]]:
-    """What the script prints, as it is (`--kept`: migrated, but for its reads) and migrated; the reads of its steps."""
+    """Return the output of the original (`--kept`: migrated, except its reads) and of the migrated script, and the reads."""
     sides = {
         "reference": migrated(folder, Options(ignore=("XLA503",))) if "--kept" in flags else None,
         "target": migrated(folder, Options()),
@@ -265,7 +265,7 @@ def main() -> int:
         fits = len(before) == len(after) and other is None
         differing += not fits
         print(
-            f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} but for the last digit; "
+            f"{name:26} {len(before)} lines, {len(after)} after; {same} the same, {close} except the last digit; "
             f"{len(reads)} steps, reads a step: median {median(reads or [0]):g}, mean {mean(reads or [0]):.2f}",
             flush=True,
         )

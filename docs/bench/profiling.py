@@ -4,7 +4,7 @@ Blocks of steps with and without an open profile follow each other in one proces
 what is reported is the median of the pairs' ratios (above 1: the profile costs), since a machine's own
 speed wanders: of time per step, and of the processor's time per step, of the training thread and of all
 threads, which other programs on the machine disturb less. Beginning a profile and writing its trace are outside of the blocks; what
-they take is told, too.
+take is reported, too.
 
     python docs/bench/profiling.py [--pairs 40] [--steps 10] [--eager]
 """

@@ -39,7 +39,7 @@ def where(optimizer: torch.optim.Optimizer, norm: torch.Tensor) -> None:
 
 
 def training(width: int, batch: int, step: Step) -> Callable[[], None]:
-    """One step of a training of its own."""
+    """Run one step of an independent training."""
     device = xla.xla_device()
     layers = [part for _ in range(4) for part in (nn.Linear(width, width), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(width, 10)).to(device)

@@ -2,18 +2,19 @@
 
     python docs/bench/training.py [--rate | --processors] [--default] [FIXTURE ...]
 
-Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, under the same taps.
-So is the script migrated with `--unsafe`, where that is another one: it keeps running sums on the device. A step's time
+Each training script of fixtures/train is migrated and run in turns with its `hand_xla.py`, with the same hooks.
+So is the script migrated with `--unsafe`, if that differs: it keeps running sums on the device. A step's time
 is the median over the steps after warm-up; of several runs the best counts. Prints the ratios hand-written / migrated
 (1.00 is as fast, more is faster), and how often a step reads from the device. It needs what the tests need.
 
 `--default` leaves out the options by which the tests' runs log at each step, so that both scripts log as often as they do by default.
-With `--rate` the scripts run without taps, on data of their own default sizes, for five times as many epochs, and what is compared is steps per second over the second half of the run,
-evaluations, log lines and files included, until the device has done all of it. A median step does not tell that of a script that
-launches steps behind its back: it is the host's time alone, and what the device takes appears at the epoch's end.
-With `--processors` the scripts run without taps, and what is compared is the processors' time that a step takes in the thread
-that trains, evaluation included, over the second half of the run: on a machine that does other work, too, that is the same in each run to a few
-per cent, where the clock is not. It does not see what the host waits for. Both tell what a step launches, reads, uploads and compiles.
+With `--rate` the scripts run without hooks, on data of their default sizes, for five times as many epochs. It compares
+steps per second over the second half of the run, evaluations, log lines and files included, until the device has done
+all of it. A median step does not show this for a script that
+launches steps asynchronously: it is the host's time alone, and the device's time appears at the epoch's end.
+With `--processors` the scripts run without hooks. It compares the processor time per step of the training thread,
+evaluation included, over the second half of the run. On a busy machine this repeats to a few
+per cent, which the clock does not. It omits the host's waits. Both report a step's launches, reads, uploads and compilations.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def per_step(seen: ObservedRun) -> tuple[float, float]:
 
 # Runs a script, and prints how many steps it made, and for each of those behind the first `START` the seconds, the processors'
 # seconds of all threads and of the one that trains, and the launches, reads, uploads and compilations. A step is one of the
-# optimizer, or a pass backward where there is none.
+# optimizer, or a backward pass if there is no optimizer.
 _COUNTED = """
 import atexit, json, os, runpy, sys, time
 import torch, torch_xla

@@ -93,7 +93,7 @@ for step, (x, y) in enumerate(DataLoader(data, batch_size=16)):
 
 
 def seconds(model: str, side: str, watch: bool, details: int) -> tuple[float, float]:
-    """(wall-clock, processors') seconds of one step of one run, in a process of its own."""
+    """Return (wall-clock, processor) seconds of one step of one run, in a separate process."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "project", "train.py")
         script.parent.mkdir()
