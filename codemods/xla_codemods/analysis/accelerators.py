@@ -10,8 +10,8 @@ from ..patterns import Pattern
 # What a file that computes on an accelerator has somewhere: names of devices, or of the runtime where they came from
 # such names (not where a file that trains, saves or compiles on whatever there is got them).
 _ACCELERATED = ("cuda", "torch.accelerator", "torch_xla", "autocast", "apex", "cudnn")
-# Each is searched only where a word of it stands, and begins with plain letters, which are found quickly: that they begin
-# a name is asked behind them. One expression of all takes ten times as long, and one that begins with `\b` five times.
+# Each is searched only in text that contains one of its words, and begins with plain letters, which are found quickly.
+# A later check makes sure that they begin a name. One expression for all takes ten times as long, with `\b` five times.
 _PERHAPS_ACCELERATED = (
     ("gpu", Pattern(r"gpu(?<!\wgpu)\b")),
     (

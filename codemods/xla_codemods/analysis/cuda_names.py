@@ -22,7 +22,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Use(NamedTuple):
-    """One use: the expression (or import) and the dotted name; `called` where it is the callee of a call.
+    """One use: the expression (or import) and the dotted name; `called` if it is the callee of a call.
 
     Of an import that is `unclear` the name is used, but means something else, too: `try: from a import f`, and `def f`.
     """
@@ -36,10 +36,10 @@ class Use(NamedTuple):
 def left_over(
     script: ParsedFile, found: list[Finding], hears: Callable[[str, bool], bool]
 ) -> list[Use]:
-    """The uses that nobody gives an account of: no finding covers them, and no rule has settled that they may stay.
+    """Return the unhandled uses: no finding covers them, and no rule has decided that they may stay.
 
-    The silence of a rule that `hears` a name is an account only where the name does no harm on XLA, or stands in a
-    question for types, whose answer is no.
+    If a rule that `hears` a name reports nothing, that counts as handled only if the name is harmless on XLA, or is part of
+    a type test whose result is False.
     """
     left = [
         u
@@ -77,19 +77,19 @@ def is_missing_package(script: ParsedFile, use: Use) -> bool:
 
 
 def _is_star(node: ast.AST) -> bool:
-    """`from torch.cuda import *`: what is used of it cannot be told."""
+    """`from torch.cuda import *`: which names the file uses is unknown."""
     return isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
 
 
 def _brings_known_names(script: ParsedFile, home: str) -> bool:
-    """But for a module all of whose names are known, where no other star import may hide them."""
+    """Return True if all names of the module are known and no other star import can hide them."""
     known = STAR_EXPORTS[home] if home in WHOLLY_KNOWN else ()
     return any(script.index.module.dotted(name) == f"{home}.{name}" for name in known)
 
 
 def uses(script: ParsedFile) -> list[Use]:
-    """Every use of a CUDA-only name in the file, in source order: the longest dotted names, and imports that are unused,
-    or whose uses cannot be told from those of another meaning.
+    """Return every use of a CUDA-only name in the file, in source order: the longest dotted names, and imports that are
+    unused, or whose uses are indistinguishable from another meaning.
     """
     imported = [entry for entry in _imported(script) if may_lead_to_one(entry[2])]
     local = {name for _, name, _ in imported} | _at_module_level(script) | _renamed(script)
@@ -135,7 +135,7 @@ def _imported(script: ParsedFile) -> Iterator[tuple[Import, str, str]]:
 
 
 def _at_module_level(script: ParsedFile) -> set[str]:
-    """Local names of modules that have CUDA-only parts, or hand them on; also where the import's own line holds no
+    """Return local names of modules that have CUDA-only parts, or that re-export them, even if the import's own line holds no
     trigger word.
     """
     found = {"torch", *script.project_modules}  # imported in a function, too
@@ -294,7 +294,7 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _takes_away(edit: Edit, kept: set[ast.AST]) -> bool:
-    """True if `edit` removes what stands in it: but for its holes, through which `kept` may lead."""
+    """Return True if `edit` removes its contents, except the holes that may lead to `kept`."""
     if isinstance(edit, DropArgument):
         return True
     if isinstance(edit, Unwrap):

@@ -70,7 +70,7 @@ def _around(
 ) -> dict[ast.AST, ast.AST] | None:
     """What `use` stands in, up to the scope's own node, each with the child that leads to `use`.
 
-    None where it is read in another function, which may run at any time.
+    None if another function reads it, which may run at any time.
     """
     chain: dict[ast.AST, ast.AST] = {}
     child: ast.AST = use

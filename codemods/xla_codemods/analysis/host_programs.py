@@ -33,14 +33,14 @@ _TEST_LIBRARIES = frozenset({"pytest", "unittest"})
 # Of `_KNOWN` those that are not torch's.
 _PLAIN = frozenset("PIL cv2 matplotlib numpy pandas scipy skimage sklearn tqdm".split())
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}
-# Libraries that leave tensors where they are made.
+# Libraries that do not move tensors.
 _KNOWN = frozenset(
     """
     PIL cv2 gym gymnasium matplotlib mpl_toolkits numpy pandas requests scipy skimage sklearn tensorboardX torch torchaudio torchtext
     torchvision tqdm yaml
     """.split()
 )
-# Libraries of programs that hand an option on, write code, or ask for settings.
+# Libraries of programs that pass an option on, write code, or read settings.
 _OF_PROGRAMS = frozenset(
     """
     absl attr attrs boto3 botocore click colorama configargparse docker dotenv environs fire github hydra invoke jinja2 mako
@@ -77,7 +77,7 @@ def _is_without_torch(script: ParsedFile, module: str) -> bool:
 def without_training_on_the_host(
     script: Script, found: list[Finding], of_any_training: frozenset[str]
 ) -> list[Finding]:
-    """`found`; nothing where the file is a program or a test that trains on the CPU, on an XLA host as anywhere.
+    """Return `found`; nothing if the file is a program or a test that trains on the CPU, also on an XLA host.
 
     Args:
         script: the file.

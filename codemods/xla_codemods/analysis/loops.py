@@ -14,7 +14,7 @@ from .nodes import CHILDREN, LEAVES
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
 # Loop statements.
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-# What opens a scope of its own.
+# Nodes that open a scope.
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BARRIERS = frozenset({*LOOPS, *DEFINITIONS})
 
@@ -34,7 +34,7 @@ _ONE_LOADER = Pattern(r"loader(?!s)|(?:^|_)dl(?:_|$)|(?:^|_)batches$", re.IGNORE
 
 # What happens in a loop: gradients are computed, an optimizer steps, a model is called, a step is marked.
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
-GRADIENTS = "gradients"  # are asked for by name: `torch.autograd.grad`
+GRADIENTS = "gradients"  # requested by name: `torch.autograd.grad`
 
 
 class LoopEffects(Protocol):

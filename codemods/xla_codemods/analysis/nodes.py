@@ -1,6 +1,6 @@
 """Walking `ast`: what `ast.iter_child_nodes` and `ast.walk` do, in a sixth of the time.
 
-Contexts and operators are left out: they are objects that many nodes share, and nobody looks for them by walking.
+Contexts and operators are skipped: many nodes share them, and no code searches for them by walking.
 """
 
 from __future__ import annotations

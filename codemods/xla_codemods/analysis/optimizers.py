@@ -1,4 +1,4 @@
-"""What is an optimizer or a GradScaler: by its value, or where nobody knows that, by its name and use."""
+"""Recognise optimizers and GradScalers: by value or, if the value is unknown, by name and use."""
 
 from __future__ import annotations
 

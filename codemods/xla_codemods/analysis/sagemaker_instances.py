@@ -1,6 +1,6 @@
 """SageMaker's GPU instances, and the Trainium instance that takes the place of each.
 
-One GPU becomes ml.trn1.2xlarge (one chip: two devices), several become ml.trn1.32xlarge (16 chips: 32 devices), those of
+One GPU becomes ml.trn1.2xlarge (one chip: two devices), several become ml.trn1.32xlarge (16 chips: 32 devices), GPUs of
 the P5 and P6 families ml.trn2.48xlarge (16 chips: 64 devices). Sources: AWS's pages of these instance types; that
 ml.trn1.32xlarge stands for ml.p4d.24xlarge is a published comparison (same batch, data and hyperparameters).
 """
@@ -26,7 +26,7 @@ _ONE_GPU = {
     "p5": {"4xlarge"},
     "g": {"xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"},
 }
-# The variable that names the image, where the SDK knows no current one for Trainium.
+# The variable that names the image, if the SDK knows no current image for Trainium.
 IMAGE = "TRAINIUM_IMAGE"
 _GPU_IMAGE = re.compile(r"gpu|cu1\d\d|cuda", re.IGNORECASE)
 
@@ -55,7 +55,7 @@ def constant(script: ParsedFile, node: ast.expr | None, scope: Scope) -> ast.Con
 def instance_edit(script: ParsedFile, node: ast.expr, scope: Scope) -> tuple[Edit, str, str] | None:
     """The edit that makes the instance type `node` a Trainium one, with the old type and the new; None for no GPU.
 
-    What a variable holds is changed where it is held, if it is read nowhere else.
+    The value of a variable is changed at its assignment, if the variable is not read elsewhere.
     """
     held = constant(script, node, scope)
     new = instead_of(held.value) if held is not None else ""  # type: ignore[arg-type]

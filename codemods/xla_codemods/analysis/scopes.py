@@ -1,6 +1,6 @@
 """Which dotted name does a local name stand for?
 
-Scopes and their bindings, read from the standard `ast`, each scope only when somebody asks.
+Scopes and their bindings, read from the standard `ast`, each scope on demand.
 A name is resolved only where every import that binds it agrees and nothing else rebinds it:
 a shadowed, rebound or ambiguous name resolves to nothing, which makes a rule silent, not wrong.
 """
@@ -37,7 +37,7 @@ class Elsewhere(Protocol):
         """What it is called outside of the project, if it is from there."""
 
     def starred(self, home: str, name: str) -> str | None:
-        """What `from home import *` brings under `name`: "" nothing, `LOCAL` something of its own, None unknown."""
+        """What `from home import *` provides under `name`: "" nothing, `LOCAL` an own definition, None unknown."""
 
 
 class Scope:
@@ -165,7 +165,7 @@ class Scope:
 # A fallback stands in the `except` of a `try` that imports the name from torch, which is there.
 _IMPORTED = frozenset({"import", "fallback"})
 
-# Modules that people give a second name by assignment.
+# Modules that scripts commonly rename by assignment.
 MODULES = frozenset(
     {
         "torch",

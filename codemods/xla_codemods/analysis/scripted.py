@@ -50,7 +50,7 @@ def _left(finding: Finding) -> Finding:
 
 
 def _scripted(script: ParsedFile) -> frozenset[ast.AST]:
-    """The functions with a decorator that compiles, and functions and classes that are handed to `torch.jit.script`."""
+    """The functions with a decorator that compiles, and functions and classes passed to `torch.jit.script`."""
     found: set[ast.AST] = set()
     for function, _ in script.index.of(ast.FunctionDef):
         if any(_compiles(script, decorator) for decorator in function.decorator_list):
@@ -69,7 +69,7 @@ def _scripted(script: ParsedFile) -> frozenset[ast.AST]:
 
 
 def _methods(script: ParsedFile, definition: ast.ClassDef) -> Iterator[ast.AST]:
-    """What may be compiled with an object of the class: all but its constructor, and what is left to Python."""
+    """Yield what may be compiled with an object of the class: all except its constructor and methods kept in Python."""
     for node in definition.body:
         if isinstance(node, ast.FunctionDef) and node.name != "__init__":
             if not any(script.dotted(d) in _LEAVES for d in node.decorator_list):

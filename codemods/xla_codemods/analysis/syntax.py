@@ -138,8 +138,8 @@ _PREDICATE = Pattern(r"^_?(?:is|has)_\w+$|^find_spec$")  # `is_apex_available()`
 
 
 def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
-    """True if `node`, a function or class that is not called here, is to be called elsewhere: bound to a name,
-    returned, or given to a call; not compared, listed, annotated, derived from, patched or asked about.
+    """Return True if `node`, a function or class that is not called here, may be called elsewhere: it is bound to a name,
+    returned, or passed to a call; not compared, listed, annotated, derived from, patched or tested.
     """
     if not isinstance(getattr(node, "ctx", None), ast.Load):
         return False

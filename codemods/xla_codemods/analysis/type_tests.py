@@ -1,6 +1,6 @@
-"""Where a class is named to ask about types, not to make an object of it.
+"""Classes that are named in a type test, not to make an object.
 
-The runtime's classes derive from torch's, so that torch's class answers for both: for an object that the migrated
+The runtime's classes derive from torch's, so that torch's class matches both: an object that the migrated
 script makes, and for one that a library, or a module that was not migrated, has made.
 """
 
@@ -68,7 +68,7 @@ def _is_only_asked(script: ParsedFile, name: str, scope: Scope) -> bool:
 def exact_type_test(node: ast.Compare) -> tuple[str, ast.expr, ast.expr] | None:
     """`type(x) is C`, `x.__class__ == C`, `type(x) in (C, D)`: as the text with `isinstance`, the object and the classes.
 
-    The runtime's class and torch's are two, and an object's type is one of them: only `isinstance` answers for both.
+    The runtime's class and torch's are two, and an object's type is one of them: only `isinstance` matches both.
     """
     match node:
         case ast.Compare(
@@ -86,7 +86,7 @@ def exact_type_test(node: ast.Compare) -> tuple[str, ast.expr, ast.expr] | None:
 
 
 def asks_for_types(script: ParsedFile, node: ast.expr) -> bool:
-    """True if `node` stands where types are asked for: as `is_about_types`, or `type(x) is C`."""
+    """Return True if `node` is part of a type test: as `is_about_types`, or `type(x) is C`."""
     parent = script.parent(node)
     if isinstance(parent, ast.Tuple):
         parent = script.parent(parent)

@@ -31,7 +31,7 @@ class WrapperError(Exception):
 
 
 class Wrapper(NamedTuple):
-    """One name. `to` is a name, a template with braces, or empty where the name stays as it is."""
+    """One name. `to` is a name, a template with braces, or empty if the name is kept."""
 
     table: str
     dotted: str

@@ -1,4 +1,4 @@
-"""Options that a call is given as `**options`: all that a dictionary of the file can hold, where that can be seen."""
+"""Options passed to a call as `**options`: everything that a dictionary of the file can hold, if that is visible."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _written_out(node: ast.expr | None) -> list[Option] | None:
 
 
 def _added(use: ast.Name, parents: dict[ast.AST, ast.AST]) -> list[Option] | None:
-    """What one use of the dictionary adds to it; None where it may be anything."""
+    """Return what one use of the dictionary adds to it; None if it may be anything."""
     parent = parents[use]
     above = parents.get(parent)
     match parent, above:

@@ -19,7 +19,7 @@ XM = "torch_xla.core.xla_model"
 XR = "torch_xla.runtime"
 
 # What stays works with torch_xla, and keeps the script from running anywhere else.
-KEPT = "it stays as it is and needs torch_xla"
+KEPT = "it is kept and needs torch_xla"
 
 
 def renamed(script: Script, call: ast.Call, name: str) -> Edit:
@@ -28,7 +28,7 @@ def renamed(script: Script, call: ast.Call, name: str) -> Edit:
 
 
 def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
-    """The arguments of `call` by name, those by position in this `order`; None where that cannot be told."""
+    """Return the arguments of `call` by name, positional ones in this `order`; None if that is unknown."""
     if len(call.args) > len(order) or any(isinstance(a, ast.Starred) for a in call.args):
         return None
     found = dict(zip(order, call.args))
@@ -40,7 +40,7 @@ def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
 
 
 def is_refused(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """True if torch_xla 2.9 takes these arguments no longer: the call is named for that, and stays."""
+    """Return True if torch_xla 2.9 no longer takes these arguments: the call is reported and kept."""
     refused = REMOVED_ARGUMENTS.get(script.dotted(call.func, scope) or "", {})
     first = (
         call.args[0] if call.args and "devkind" in refused else None

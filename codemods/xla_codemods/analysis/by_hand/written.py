@@ -1,4 +1,4 @@
-"""Files that somebody has written for torch_xla by hand: they are left as they are, unless `--from torch_xla` asks."""
+"""Files written by hand for torch_xla: they are not changed without `--from torch_xla`."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def _root(node: ast.expr) -> str:
 def as_written_by_hand(
     script: Script, found: list[Finding], of_any_training: frozenset[str]
 ) -> list[Finding]:
-    """`found`; in a file that is written by hand without what its author has seen to (marks, averages, seeds, files), and
-    without fixes unless they are asked for.
+    """Return `found`; in a file written by hand, without findings that its author has handled (marks, averages, seeds, files),
+    and without fixes unless `--from torch_xla` is given.
 
     Args:
         script: the file.

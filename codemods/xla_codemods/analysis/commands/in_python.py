@@ -77,7 +77,7 @@ def commands_of(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
 
 
 def commands_of_method(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
-    """The commands that `call` runs, where it is `ctx.run(...)` of a task of invoke or nox, or `get_ipython().system(...)`."""
+    """Yield the commands that `call` runs: `ctx.run(...)` of invoke or nox, or `get_ipython().system(...)`."""
     if not isinstance(call.func, ast.Attribute) or not call.args:
         return
     home = _task_runner(script, call.func.value)
@@ -140,7 +140,7 @@ def _given(script: Script, node: ast.expr, hands: int) -> Iterator[PythonCommand
 
 
 def _named(script: Script, name: ast.Name, hands: int) -> Iterator[PythonCommand]:
-    """What the name may be: by its bindings, and where it is a parameter, by the calls in this file."""
+    """Yield what the name may be: by its bindings or, for a parameter, by the calls in this file."""
     function = script.function(name)
     for binding in script.reaching(name):
         if binding.how == "parameter" and function is not None:
@@ -162,7 +162,7 @@ def _begins_a_list(node: ast.expr) -> bool:
 
 
 def _items(node: ast.expr) -> list[ast.expr]:
-    """The items of `["a"] + b + ["c"]`; what is no list display is one item that nobody knows."""
+    """Return the items of `["a"] + b + ["c"]`; any other expression is one unknown item."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return [*_items(node.left), *_items(node.right)]
     return list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else [node]

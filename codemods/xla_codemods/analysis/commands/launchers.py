@@ -51,7 +51,7 @@ def program(words: Sequence[Word]) -> tuple[str, Sequence[Word]]:
 
 
 def in_launcher(name: str, words: Sequence[Word], devices: int = 0) -> Iterator[Said]:
-    """What is said of the command `words`, which starts the program `name`.
+    """Yield the messages about the command `words`, which starts the program `name`.
 
     Args:
         name: as `program` tells it.
@@ -91,7 +91,9 @@ def _torchrun(words: Sequence[Word], devices: int) -> Iterator[Said]:
             message = "counts CUDA devices, of which there are none: give the number of XLA devices"
             yield Said(start, end, message, number)
         elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
-            message = f"{found[0]} is set where there are GPUs: give the number of XLA devices"
+            message = (
+                f"SLURM sets {found[0]} only on nodes with GPUs: give the number of XLA devices"
+            )
             yield Said(start, end, message, number)
 
 

@@ -1,6 +1,6 @@
 """The simple commands of a shell script, with the place of every word. A reader, not a shell: nothing is expanded.
 
-Quotes, comments, line continuations, here-documents, operators and `$(...)` are told apart; commands inside
+Quotes, comments, line continuations, here-documents, operators and `$(...)` are distinguished; commands inside
 `$(...)`, backquotes and quotes are part of the word that they stand in.
 """
 

@@ -238,7 +238,7 @@ _MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
 def is_guarded(script: ParsedFile, node: ast.AST, *, also_among_kernels: bool = True) -> bool:
     """True if `node` is reachable only when an unmigrated CUDA check passes.
 
-    `also_among_kernels`: where a test of what a tensor is may be one that stays, since it stands among kernels.
+    `also_among_kernels`: also accept a test of a tensor that is kept because it is among kernels.
     """
     stays = partial(_asks_and_stays, also_among_kernels=also_among_kernels)
     child = node
@@ -289,7 +289,7 @@ def _refused_before(
 def _asks_and_stays(
     script: ParsedFile, test: ast.expr, yes: ast.expr | None, also_among_kernels: bool
 ) -> bool:
-    """True if `test` asks for CUDA, and no rule changes that; `yes`: what has to be true where the answer is yes."""
+    """Return True if `test` tests for CUDA and no rule changes it; `yes`: what holds if the result is True."""
     if isinstance(test, ast.Name):  # `fast = HAS_CUPY and x.is_cuda`
         found = script.index.scope(test).find(test.id)
         bindings = found[1] if found is not None else []
@@ -344,7 +344,7 @@ def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
     return False
 
 
-# Questions for CUDA that libraries ask by functions of their own, which no rule rewrites where they come by a relative
+# Tests for CUDA by functions of libraries. No rule rewrites them if they are imported by a relative
 # import.
 _OF_LIBRARIES = frozenset({"is_torch_cuda_available"})
 # There is one for each device of CUDA's: `if len(torch.cuda.default_generators) > 0:`.

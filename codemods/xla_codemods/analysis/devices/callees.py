@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ..projects.project import Modules
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# Functions that call another one, in a process of its own or later.
+# Functions that call another function, in a separate process or later.
 PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")
 _SPAWNING = frozenset({"spawn", "start_processes", "launch"})
 _MOST_BASES = 4
 
 
 class View(NamedTuple):
-    """A module: its index and its path, and the project's modules where they are known."""
+    """A module: its index and its path, and the project's modules if they are known."""
 
     indexed: Index
     path: str
@@ -34,7 +34,7 @@ class View(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A function, of the class `owner` where it is a method, and the module that it stands in."""
+    """A function, the class `owner` if it is a method, and its module."""
 
     view: View
     function: FunctionNode
@@ -70,7 +70,7 @@ class Callees:
         return self._views[path]
 
     def handed(self, view: View, call: ast.Call, scope: Scope) -> Handed | None:
-        """What `call` hands to a function of the project; None where nobody knows which function that is."""
+        """Return what `call` passes to a function of the project; None if the function is unknown."""
         last = (
             call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
         )
@@ -284,7 +284,7 @@ def parameters(target: Target) -> list[ast.arg]:
 
 
 def filled(handed: Handed, target: Target) -> Iterator[tuple[str, ast.expr]]:
-    """Which parameter gets which argument, as far as that can be told."""
+    """Yield which parameter gets which argument, as far as is known."""
     names = [arg.arg for arg in parameters(target)][handed.first :]
     for name, argument in zip(names, handed.arguments):
         if isinstance(argument, ast.Starred):

@@ -1,4 +1,4 @@
-"""Code that is only reached where a package is installed: it is no fault that the package needs CUDA."""
+"""Code that is only reached if a package is installed, so that its need for CUDA is no fault."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
-    """True if the code goes another way where the package of `dotted` is missing: `try: import x`, `if HAS_X:`.
+    """Return True if the code branches when the package of `dotted` is missing: `try: import x`, `if HAS_X:`.
 
     That is so where the use stands behind such a test, or the name was only imported behind one.
     """

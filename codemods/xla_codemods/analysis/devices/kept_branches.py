@@ -45,7 +45,7 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 def without_kept(
     script: Script, found: list[Finding], of_what_runs: frozenset[str]
 ) -> list[Finding]:
-    """The findings but those in code that runs only where a test of the script's own has said: this is not XLA.
+    """Return the findings except those in code that runs only after a test of the script excludes XLA.
 
     Args:
         script: the file.
@@ -72,7 +72,7 @@ def without_kept(
 
 
 def _is_of_cuda_alone(script: ParsedFile, finding: Finding, of_what_runs: frozenset[str]) -> bool:
-    """True if the finding stands where a question for CUDA that stays has been answered by yes; not what says so there."""
+    """Return True if the finding is in the CUDA branch of a test for CUDA that is kept, but is not the test."""
     if finding.code not in of_what_runs:
         node = finding.node
         if not isinstance(node, ast.Attribute) or script.dotted(node) not in GENERATORS:

@@ -106,7 +106,7 @@ def _is_stub(function: FunctionNode) -> bool:
 
 
 def _asks_for_none(node: ast.AST, name: str) -> bool:
-    """Return True if `node` compares `name` with None, or asks whether it is empty."""
+    """Return True if `node` compares `name` with None, or tests that it is empty."""
     match node:
         case ast.Compare(left=left, comparators=[right]):
             pair = (left, right)

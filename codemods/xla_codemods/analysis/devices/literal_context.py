@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 # What becomes of the string there.
 SINK = "sink"  # a torch call takes it for a device: it becomes one
-NAME = "name"  # it is kept under a name of a device, or handed on: it stays a string
+NAME = "name"  # it is kept under a name of a device, or passed on: it stays a string
 TEST = "test"  # it is compared with
 MAYBE = "maybe"  # handed to a function that the file does not show
 KEPT = "kept"  # kept under another name
-ENGINE = "engine"  # handed to a library with devices of its own
-ELSEWHERE = "elsewhere"  # another rule's, or nothing of ours
+ENGINE = "engine"  # passed to a library that manages its devices itself
+ELSEWHERE = "elsewhere"  # handled by another rule, or not xla-migrate's concern
 
 _ALMOST_DEVICE = Pattern(r"gpu|cuda|accel|loc(?:ation)?$|place", re.IGNORECASE)
 # `get_device`, `device_and_dtype`; not what tells something of a device.
@@ -314,7 +314,7 @@ def _returned(script: ParsedFile, statement: ast.Return) -> str:
 def _gives_device(
     script: ParsedFile, function: FunctionNode | ast.Lambda, names: Iterable[str]
 ) -> bool:
-    """True if what `function` returns is a device: it is called so, or a call of it stands where one does."""
+    """Return True if `function` returns a device: its name says so, or its result is used as a device."""
     known = script.cached(Devices).giving
     if function not in known:
         known[function] = False  # recursion ends here

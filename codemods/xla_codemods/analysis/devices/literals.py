@@ -20,7 +20,7 @@ _LAUNCHES = Pattern(r"\b(?:spawn|launch)\(")
 
 
 class DeviceLiteral(NamedTuple):
-    """One device that the script names: `of_devices` where the expression is a torch.device, not a string."""
+    """One device that the script names: `of_devices` if the expression is a torch.device, not a string."""
 
     spec: Spec
     place: str

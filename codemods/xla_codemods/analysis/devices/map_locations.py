@@ -1,4 +1,4 @@
-"""`map_location` in the forms that people write it."""
+"""The usual forms of `map_location`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def located(script: Script, node: ast.expr) -> Iterator[Edit]:
-    """Edits that turn a `map_location` that names CUDA devices into the accelerator, or into "cpu" where it means
-    that. `xla.load` takes what is left: variables, devices, functions of one's own.
+    """Yield edits that turn a `map_location` that names CUDA devices into the accelerator, or into "cpu" if it means
+    that. `xla.load` handles the rest: variables, devices, user-defined functions.
     """
     whole = whole_choice(script, node)
     if whole is not None:

@@ -1,4 +1,4 @@
-"""What CUDA's switches of the precision of matrix products ask for."""
+"""The precision of matrix products that CUDA's switches set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ALLOW_TF32 = "torch.backends.cuda.matmul.allow_tf32"
 
 
 def precision(value: ast.expr, hole: str) -> tuple[str, tuple[ast.expr, ...]]:
-    """The precision that `allow_tf32 = value` asks for: its text, with `value` at `hole` where it is needed."""
+    """Return the precision that `allow_tf32 = value` sets: its text, with `value` at `hole` if it is needed."""
     if isinstance(value, ast.Constant):
         return ('"high"' if value.value else '"highest"'), ()
     return f'"high" if {hole} else "highest"', (value,)

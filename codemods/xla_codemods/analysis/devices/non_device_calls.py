@@ -49,7 +49,7 @@ NO_DEVICES = FOREIGN | set(
     "argparse collections importlib itertools json logging numpy os pathlib re shutil string subprocess sys time torch"
     " warnings".split()
 )
-# Simulators and engines with devices of their own: they know CUDA's, and none of XLA's.
+# Simulators and engines that manage their devices themselves: they have CUDA devices, and no XLA devices.
 ENGINES = frozenset(
     "brax cudf cugraph cuml envpool faiss genesis gym gymnasium habitat_sim isaacgym isaacgymenvs isaaclab isaacsim"
     " mani_skill mani_skill2 mujoco_warp nvidia omni sapien warp".split()
@@ -57,5 +57,5 @@ ENGINES = frozenset(
 
 
 def is_of_an_engine(dotted: str | None) -> bool:
-    """True if `dotted` is of a library that computes on devices of its own, next to torch."""
+    """Return True if `dotted` belongs to a library that manages its devices itself, next to torch."""
     return dotted is not None and dotted.partition(".")[0] in ENGINES

@@ -1,4 +1,4 @@
-"""Devices given as numbers, followed from where the number is to where something is moved to it.
+"""Devices given as numbers, followed from the number to the calls that move to it.
 
 Through parameters, defaults, `partial`, spawned processes, attributes, options, entries of dicts and the project's modules. Where
 a function does nothing with its parameter but move to it, whoever calls it hands it a device; elsewhere a number stays one, and
@@ -64,7 +64,7 @@ class Numbers:
         self._kinds: dict[tuple[ast.AST, str], str | None] = {}
         self._answers: dict[ast.AST, bool] = {}
         self._moved_to = MovedTo(self.callees)
-        # What the question that is being answered has come by: nothing is asked twice for one answer.
+        # Locations visited for the current answer, so that each is visited only once.
         self._walked: set[ast.AST | tuple[ast.AST, str]] = set()
         self._cut = False  # whether that went through more than `_MOST_HANDS`
 
@@ -161,7 +161,7 @@ class Numbers:
         return answer
 
     def _goes_to(self, place: ast.AST | tuple[ast.AST, str], depth: int) -> bool:
-        """True if this answer has not come by `place` yet: where it has, it was no number or is being found out."""
+        """Return True if this answer has not visited `place` yet; a visited place was no number, or is pending."""
         self._cut = self._cut or depth > _MOST_HANDS
         if place in self._walked or depth > _MOST_HANDS:
             return False
@@ -401,7 +401,7 @@ def _is_made_where_named(
 ) -> bool:
     """True if what is called `name` may be the host, too: then its number becomes a device where it gets the name.
 
-    So it does where it is a tensor's, or None.
+    The same holds if it is a tensor's device, or None.
     """
     if not is_device_name(name):
         return False

@@ -48,7 +48,7 @@ class PassedArguments:
     def of(self, target: Target, name: str) -> Iterator[PassedArgument]:
         """What the calls of `target`, here and in the modules that import it, pass for `name`."""
         if target.function not in self._known:
-            self._known[target.function] = []  # what is asked on the way
+            self._known[target.function] = []  # the value during the search
             self._known[target.function] = list(self._found(target))
         for parameter, argument in self._known[target.function]:
             if parameter == name:
@@ -64,7 +64,7 @@ class PassedArguments:
                     continue
                 if not isinstance(call.func, ast.Attribute):
                     continue
-                handed = Handed(target, call.args, call.keywords)  # of an object that nobody knows
+                handed = Handed(target, call.args, call.keywords)  # of an unknown object
             elif handed.target.function is not target.function:
                 continue
             for parameter, argument in filled(handed, target):

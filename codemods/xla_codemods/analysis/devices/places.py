@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
     from .callees import View
 
-Given = tuple[ast.expr, Scope]  # what is put somewhere, and where that is written
+Given = tuple[ast.expr, Scope]  # an assigned value, and the scope of its expression
 
 
 def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[Given]:

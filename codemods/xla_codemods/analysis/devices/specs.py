@@ -132,7 +132,7 @@ class Devices:
         return self.placed(spec.node, text), holes
 
     def placed(self, node: ast.AST, index: str) -> str:
-        """Text of the device with this `index` text, at `node`: in a LightningModule it is where that is."""
+        """Return the text of the device with this `index` text, at `node`; in a LightningModule, of the module's device."""
         own = None if index else own_device(self.script, node)
         return own or f"{self.script.xla}.xla_device({index})"
 
@@ -304,7 +304,7 @@ def leaves(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
-# A class of the module's own has the method, or its nodes are those of a compiler's graph.
+# A class in the module defines the method, or its nodes belong to a compiler's graph.
 _OTHER_METHODS = Pattern(r"\bdef get_device\(|\.get_dtype\(")
 
 

@@ -11,7 +11,7 @@ from ..nodes import CHILDREN, LEAVES
 from ..scopes import FunctionNode, Scope, resolve
 from .callees import Callees, Target, filled, scope_of
 
-# Calls that take a device of any spelling: what they are given stays what it is.
+# Calls that take a device of any spelling: their arguments are not changed.
 _TAKES_ANY = frozenset(
     {
         "torch.cuda.device",
@@ -28,7 +28,7 @@ _MAKES = ("new_", "rand_like", "to")
 
 
 class DeviceUse(NamedTuple):
-    """One read of a parameter. `moves`: a device is wanted of it; `call`: a function that it is handed to."""
+    """One read of a parameter. `moves`: it is used as a device; `call`: a function that it is passed to."""
 
     node: ast.Name
     moves: bool = False
@@ -124,7 +124,7 @@ class MovedTo:
         """True if `target` moves to its parameter `name`, and does nothing that a device would change."""
         met: set[tuple[ast.AST, str]] = set()
         only_moves = self._only(target, name, met)
-        if only_moves:  # and so do all that it is handed to
+        if only_moves:  # and so do all functions that it is passed to
             self._known.update(dict.fromkeys(met, True))
         return only_moves
 
@@ -151,7 +151,7 @@ class MovedTo:
     def _hands_on(
         self, target: Target, use: DeviceUse, scope: Scope, met: set[tuple[ast.AST, str]]
     ) -> bool:
-        """True if a function that the parameter is handed to only moves to it, too."""
+        """Return True if a function that receives the parameter also only moves to it."""
         if use.call is None:
             return False
         handed = self.callees.handed(target.view, use.call, scope)

@@ -1,4 +1,4 @@
-"""What a function that runs in a process of its own does with the accelerator, as far as that is sure."""
+"""How a function that runs in a separate process uses the accelerator, as far as is sure."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Workers:
     def _is_device_bound(
         self, reaching: list[Binding], home: Scope, given: Given | None, depth: int
     ) -> bool:
-        """True if all bindings are the accelerator, or all but those that are taken where there is none."""
+        """Return True if all bindings are the accelerator, except those for a host without one."""
         sure = False
         for binding in reaching:
             if binding.how not in {"assign", "walrus"} or binding.path or binding.value is None:
@@ -183,7 +183,7 @@ class Workers:
         return is_host(node)
 
     def _kept(self, node: ast.Attribute) -> list[ast.expr]:
-        """What the class of `self` binds `self.model` to; nothing where that is not all assigned, or goes to the host."""
+        """Return the values of `self.model` in the class of `self`; nothing if some are unknown, or move to the host."""
         script = self.script
         definition = script.value(node.value).definition
         if not isinstance(definition, ast.ClassDef):
@@ -201,7 +201,7 @@ class Workers:
         return [] if any(self._goes_to_the_host(value) for value in values) else values
 
     def _is_moved_in_place(self, node: ast.expr) -> bool:
-        """`model.cuda()` on a line of its own, in the scope of `model` and before it is used."""
+        """`model.cuda()` as a statement, in the scope of `model` and before its use."""
         script = self.script
         home = script.function(node)
         return any(

@@ -16,7 +16,7 @@ _CLASSES = (
     "lightning.Fabric",
 )
 
-# What their objects are called where another file has made them, and what only they are asked to do.
+# Names of such objects that another file has made, and methods that only they have.
 _GIVEN = ("accelerator", "fabric")
 _METHODS = (
     "backward",
@@ -32,8 +32,8 @@ _METHODS = (
 
 
 def uses_accelerate(file: ParsedFile) -> bool:
-    """True if the file makes an `Accelerator` or a `Fabric`, or its functions are handed one: they have XLA support of
-    their own. Found once for a file.
+    """Return True if the file makes an `Accelerator` or a `Fabric`, or its functions receive one: both support XLA
+    themselves. Found once for a file.
     """
     return file.cached(_find_use)
 
@@ -43,7 +43,7 @@ def _find_use(file: ParsedFile) -> bool:
 
 
 def _is_given(file: ParsedFile) -> bool:
-    """True if functions of this file are handed the accelerator that another file made."""
+    """Return True if functions of this file receive the accelerator that another file made."""
     if not any(f"{name}." in file.source.text for name in _GIVEN):
         return False
     return any(
@@ -71,7 +71,7 @@ def _is_imported(file: ParsedFile) -> bool:
         dotted = file.module.dotted(name) or ""
         if name in used and dotted.startswith(_CLASSES):
             return True
-    for node, scope in file.index.of(ast.ImportFrom):  # where it is used
+    for node, scope in file.index.of(ast.ImportFrom):  # an import inside a function
         if scope is not file.module and any(
             f"{node.module}.{alias.name}" in _CLASSES for alias in node.names
         ):

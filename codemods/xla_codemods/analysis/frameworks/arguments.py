@@ -114,7 +114,7 @@ def calls_of_any(script: ParsedFile, names: Collection[str]) -> list[ast.Call]:
 
 
 def makes_trainer(script: ParsedFile) -> bool:
-    """True if this file makes one of `TRAINERS`, or an object of a class of its own that derives from one."""
+    """Return True if this file makes one of `TRAINERS`, or an object of its own subclass of one."""
     return script.cached(_makes_trainer)
 
 

@@ -1,4 +1,4 @@
-"""Where a model of transformers is told by a name which attention to use."""
+"""The attention that a model of transformers uses, chosen by name."""
 
 from __future__ import annotations
 

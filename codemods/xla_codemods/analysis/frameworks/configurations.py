@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Configuration(NamedTuple):
-    """One of them: `node` where it is written out in the file itself, `name` what the file is called in which it stands."""
+    """A configuration: `node` if the file itself defines it, `name` the name of the file that contains it."""
 
     table: Mapping[str, Any]
     name: str = ""
@@ -124,7 +124,7 @@ def _of_program(project: Project) -> Iterator[Configuration]:
             yield from _of_tree(scope.node, path)
 
 
-# What is to be done without DeepSpeed.
+# The advice for training without DeepSpeed.
 
 
 def for_trainer(script: Script, nodes: list[ast.expr]) -> str:
@@ -142,7 +142,7 @@ def for_accelerator(script: Script, call: ast.Call) -> str:
 
 
 def instead(say: Callable[[Mapping[str, Any]], list[str]], found: list[Configuration]) -> str:
-    """What is to be done without DeepSpeed, where `say` tells what its configuration is without it."""
+    """Return the advice for training without DeepSpeed; `say` translates its configuration."""
     if len(found) != 1:
         return f"{_WITHOUT}, and carry over what its configuration says of precision, accumulation and clipping; {_SHARDED}"
     ((table, name, _),) = found
@@ -207,7 +207,7 @@ def _parsed(files: Mapping[str, bytes]) -> Iterator[tuple[str, Configuration]]:
 
 
 def parsed(text: str) -> Any:
-    """What the text of a JSON file says, with comments and commas as DeepSpeed takes them; None where it is none."""
+    """Return the parsed text of a JSON file, with comments and commas as DeepSpeed allows; None if invalid."""
     import json
 
     for form in (text, strict(text)):

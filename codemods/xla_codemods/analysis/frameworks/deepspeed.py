@@ -1,6 +1,6 @@
-"""What a configuration of DeepSpeed's asks for: of a dictionary in a script, and of a file.
+"""The demands of a DeepSpeed configuration: of a dictionary in a script, and of a file.
 
-A configuration is a dictionary, with `...` where nobody knows what stands there. The runtime's engine
+A configuration is a dictionary, with `...` for unknown values. The runtime's engine
 (`xla_migrate.runtime.compat.deepspeed`) takes `TAKEN`, and makes `OPTIMIZERS` and `SCHEDULES`.
 """
 
@@ -25,15 +25,13 @@ TAKEN = frozenset(
 OPTIMIZERS = frozenset(
     "adam adamw sgd adagrad adadelta adamax asgd nadam radam rmsprop rprop lion lamb".split()
 )
-# DeepSpeed's, and those of torch that are made of an optimizer and numbers.
+# DeepSpeed's schedules, and torch's schedules that are made from an optimizer and numbers.
 SCHEDULES = frozenset(
     "WarmupLR WarmupDecayLR WarmupCosineLR OneCycle LRRangeTest StepLR MultiStepLR ConstantLR LinearLR ExponentialLR "
     "PolynomialLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR OneCycleLR".split()
 )
 
-_MONITOR = (
-    "the engine for XLA writes no logs of its own: leave it out, and log in the training loop"
-)
+_MONITOR = "the engine for XLA writes no logs: delete this entry, and log in the training loop"
 _FILES = "the engine for XLA writes checkpoints itself, before it goes on: leave it out"
 _LENGTHS = (
     "XLA compiles once for each length of sequence: leave it out, and choose samples in the dataset"
@@ -86,7 +84,7 @@ _ROUNDED = frozenset(
 
 
 class Demand(NamedTuple):
-    """One thing that a configuration asks for: where (`keys`, from outside in), and what is to be said of it.
+    """One demand of a configuration: its location (`keys`, from outside in), and the message about it.
 
     `is_refused` where the runtime's engine ends with an error; else it trains, and this is good to know.
     """
@@ -218,7 +216,7 @@ def as_accelerator(table: Mapping[str, Any]) -> list[str]:
 
 
 def of_accelerate(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of accelerate's plugin, or of the file of its own, as DeepSpeed's configuration has them."""
+    """Translate options of accelerate's plugin, or of its configuration file, to a DeepSpeed configuration."""
     kept = ("gradient_accumulation_steps", "gradient_clipping")
     table: dict[str, Any] = {name: options[name] for name in kept if name in options}
     if "zero_stage" in options:

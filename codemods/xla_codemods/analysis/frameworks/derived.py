@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def makings(script: Script, definition: ast.ClassDef) -> Iterator[ast.Call]:
-    """The calls of the file that give the framework's class its arguments: `super().__init__(accelerator="gpu")`, and
-    where the class has no `__init__` of its own, those that make its objects.
+    """Return the calls of the file that give the framework's class its arguments: `super().__init__(accelerator="gpu")`, or,
+    if the class has no `__init__`, the calls that make its objects.
     """
     own = _init(definition)
     if own is not None:

@@ -1,4 +1,4 @@
-"""Functions of the script's own that a framework calls in each training step, from a loop of its own."""
+"""The script's functions that a framework calls in each training step, from the framework's own loop."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _CLASSES_OF_CUDA = (
     "ColossalAI",
     "SingleDevice",
 )
-# Precisions that are float16's, or kernels of CUDA's; `MixedPrecision` may be told "bf16-mixed".
+# float16 precisions, and precisions with CUDA kernels; `MixedPrecision` may receive "bf16-mixed".
 _PRECISIONS = (
     "NativeMixedPrecision",
     "ApexMixedPrecision",
@@ -50,7 +50,7 @@ ACCELERATOR = 'this accelerator keeps Lightning from using XLA: use "auto"'
 
 
 def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:
-    """Why XLA cannot take the strategy `node`, a name or an object that is made; empty if it can, or nobody knows."""
+    """Return why XLA cannot take the strategy `node`, a name or an object; empty if it can, or that is unknown."""
     if isinstance(node, ast.Call):
         return fault_of_strategy_class(_class_of_lightning(script, node))
     name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
@@ -58,7 +58,7 @@ def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:
 
 
 def fault_of_strategy_name(name: str) -> str:
-    """Why XLA cannot take the strategy of this name; empty if it can, or nobody knows."""
+    """Return why XLA cannot take the strategy of this name; empty if it can, or that is unknown."""
     if name.startswith(_SHARDED):
         return f'`{name}` fails without CUDA: use "xla_fsdp"'
     return _STRATEGY if name in PLAIN_STRATEGIES or name.startswith("ddp_") else ""
@@ -71,7 +71,7 @@ def fault_of_strategy_class(made: str) -> str:
 
 
 def is_patched_for(call: ast.Call) -> bool:
-    """True if XLA815 calls `xla.patch_lightning()` before this Trainer or Fabric: unless it is told of the CPU or a TPU."""
+    """Return True if XLA815 calls `xla.patch_lightning()` before this Trainer or Fabric: not for the CPU or a TPU."""
     accelerator = keyword(call, "accelerator")
     return not (isinstance(accelerator, ast.Constant) and accelerator.value in {"cpu", "tpu"})
 
@@ -93,7 +93,7 @@ def is_taken(script: ParsedFile, name: str, node: ast.expr) -> bool:
 
 
 def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:
-    """Why XLA cannot take `plugins=node`, an object that is made or a list of them; empty if it can, or nobody knows."""
+    """Return why XLA cannot take `plugins=node`, an object or a list of them; empty if it can, or that is unknown."""
     elements = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
     for element in elements:
         if isinstance(element, ast.Call):
@@ -107,7 +107,7 @@ def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:
 
 
 def fault_of_accelerator(script: ParsedFile, node: ast.expr) -> str:
-    """Why XLA cannot be found with the accelerator `node`; empty if it can, or nobody knows."""
+    """Return why the accelerator `node` does not find XLA; empty if it does, or that is unknown."""
     if isinstance(node, ast.Call):
         return ACCELERATOR if _class_of_lightning(script, node) in _ACCELERATORS else ""
     return ACCELERATOR if isinstance(node, ast.Constant) and node.value in GPUS else ""

@@ -1,5 +1,5 @@
-"""What an argument of a library's call may be where it is no literal: through variables, fields, options of the command
-line, and dictionaries that are handed on with `**`.
+"""Possible values of an argument of a library's call that is not a literal: through variables, fields, options of the
+command line, and dictionaries passed on with `**`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_HANDS = 4  # through which a value comes
 
 
 class PassedValue(NamedTuple):
-    """One value that it may be, written at `node`; `sure` where it is the only one."""
+    """One possible value, written at `node`; `sure` if it is the only one."""
 
     node: ast.expr
     value: object
@@ -26,7 +26,7 @@ class PassedValue(NamedTuple):
 
 
 def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
-    """What the keyword argument `name` of `call` may be, but for a literal in the call itself."""
+    """Return the possible values of the keyword argument `name` of `call`, except a literal in the call itself."""
     written = keyword(call, name)
     if written is not None:
         in_the_call = isinstance(written, (ast.Constant, ast.Call, ast.List, ast.Tuple))
@@ -53,7 +53,7 @@ def is_only_given(
     """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` of calls
     that are one of `takes`: changing it changes nothing else.
     """
-    if node not in script.parents:  # on a line that nobody looks at
+    if node not in script.parents:  # in a line that is not analysed
         return False
     child, parent = node, script.parent(node)
     while isinstance(parent, ast.IfExp) and parent.test is not child:
@@ -188,7 +188,7 @@ def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
 def _in_the_call(
     returned: ast.expr, definition: ast.FunctionDef, call: ast.Call
 ) -> Iterator[ast.expr]:
-    """What `returned` is in `call`: of a parameter, what is handed to it (`default(precision, "fp16")`)."""
+    """Yield the value of `returned` in `call`: for a parameter, its argument (`default(precision, "fp16")`)."""
     if isinstance(returned, ast.IfExp):
         yield from _in_the_call(returned.body, definition, call)
         yield from _in_the_call(returned.orelse, definition, call)

@@ -1,4 +1,4 @@
-"""FSDP of transformers' Trainer and of accelerate: where a file asks for it, and whether the runtime shards as it says."""
+"""FSDP of transformers' Trainer and of accelerate: the settings that enable it, and those the runtime supports."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def asked_for(script: ParsedFile, call: ast.Call) -> list[ast.expr]:
 
 
 def fault(node: ast.expr) -> str:
-    """Why the runtime does not shard as `fsdp` or `fsdp_config` says; empty if it does, or nobody knows."""
+    """Return why the runtime does not shard as `fsdp` or `fsdp_config` says; empty if it does, or that is unknown."""
     if isinstance(node, ast.Dict):
         pairs = zip(node.keys, node.values)
         return fault_of_fsdp(

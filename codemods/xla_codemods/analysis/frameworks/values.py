@@ -8,7 +8,7 @@ from .configurations import instead
 from .deepspeed import as_accelerator, as_training_arguments
 from .lightning import ACCELERATOR, fault_of_strategy_name
 
-# Why XLA fails on a value, None, a number, a text or a dictionary; empty where it takes it, or nobody knows.
+# Why XLA fails on a value, None, a number, a text or a dictionary; empty if it takes the value, or that is unknown.
 Fault = Callable[[object], str]
 
 # What stands for an optimizer whose states or kernels are CUDA's.
@@ -29,7 +29,7 @@ OPTIMIZERS = {
 # Parts of the names of others that have none.
 OTHER_OPTIMIZERS = ("8bit", "4bit", "bnb", "paged", "lion_32bit", "apex", "galore", "apollo")
 
-# Said of float16 wherever mixed precision is asked for by name.
+# The message for float16 whenever a name enables mixed precision.
 HALF = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
 HOST = "`cpu=True` is ignored if torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
 _QUANTIZED = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
@@ -71,14 +71,14 @@ def _among(values: tuple[object, ...], message: str) -> Fault:
     return lambda value: message if value in values else ""
 
 
-# Of FSDP, wherever it is asked for.
-OFFLOAD = "XLA devices hold the shards themselves, and offloading raises: leave it out"
+# Messages about FSDP, whenever it is enabled.
+OFFLOAD = "XLA devices hold the shards themselves, and offloading raises: delete the option"
 HYBRID = 'the devices are one mesh on XLA, and hybrid strategies raise: use "full_shard"'
 _FSDP = {"offload": OFFLOAD, "hybrid": HYBRID}
 
 
 def fault_of_fsdp(value: object) -> str:
-    """Why the runtime does not shard as this says: a strategy, options, or settings; empty if it does, or nobody knows."""
+    """Return why the runtime does not shard as this strategy, option or setting says; empty if it does, or that is unknown."""
     if isinstance(value, dict):
         said = [f"{key}" for key, one in value.items() if one is True or one in ("true", "True")]
         said += [one for one in value.values() if isinstance(one, str)]
@@ -146,7 +146,7 @@ def _on(message: str) -> Fault:
     )
 
 
-# Of the environment, in which accelerate's launcher hands on what it is told.
+# Environment variables by which accelerate's launcher passes its arguments on.
 OF_ENVIRONMENT: dict[str, Fault] = {
     "ACCELERATE_MIXED_PRECISION": lambda value: HALF if str(value).lower() == "fp16" else "",
     "ACCELERATE_USE_FSDP": _on(SHARDED_BY_NAME),

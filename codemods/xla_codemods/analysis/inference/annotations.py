@@ -39,7 +39,7 @@ _BASES: tuple[tuple[str, str], ...] = (
 
 
 class Evaluator(Protocol):
-    """What `annotated` asks of `Inference`, which itself asks for annotations."""
+    """The interface of `Inference` that `annotated` uses; `Inference` in turn uses annotations."""
 
     @property
     def scopes(self) -> Mapping[ScopeNode, Scope]: ...

@@ -1,4 +1,4 @@
-"""numpy's arrays, as far as tensors made of them are float64, which is numpy's type where nothing is said."""
+"""numpy's arrays that become float64 tensors, because float64 is numpy's default type."""
 
 from __future__ import annotations
 

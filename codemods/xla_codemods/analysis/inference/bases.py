@@ -13,7 +13,7 @@ from .annotations import kinds_of
 if TYPE_CHECKING:
     from .inference import Inference
 
-# Packages none of whose classes is a tensor or a module, but for those of torch that `kinds_of` knows.
+# Packages without any class that is a tensor or a module, except the classes of torch that `kinds_of` knows.
 _PLAIN = frozenset({*sys.stdlib_module_names, "numpy", "torch", "typing_extensions"})
 
 

@@ -82,7 +82,7 @@ def _forward(values: Inference, module: Value, node: ast.Call, scope: Scope) -> 
     """What calling a module gives: tensors where its input is; of a local class what its `forward` returns."""
     place = _place(values, node, scope)
     if HOST in place and any(values.value(a, scope).has(BATCH) for a in node.args):
-        place = frozenset()  # a batch that nobody moved lies where the module is
+        place = frozenset()  # a batch that is not moved is on the module's device
     if isinstance(module.definition, ast.ClassDef):
         method = values.method(module.definition, "forward")
         returned = values.returned(*method) if method is not None else UNKNOWN
@@ -140,7 +140,7 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
 
 
 def _batch_with_parts_on_host(host: ast.expr | None) -> Value:
-    """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if their parts are told apart by numbers."""
+    """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if numbers identify their parts."""
     given = host.elts if isinstance(host, ast.Tuple) else []
     values = [e.value for e in given if isinstance(e, ast.Constant)]
     parts = [value for value in values if isinstance(value, int) and value >= 0]
@@ -183,7 +183,7 @@ def _factory(values: Inference, node: ast.Call, scope: Scope) -> Value:
 
 
 def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[str] | None:
-    """Where what is moved to `device` is then: None where it stays, as with a data type; empty where nobody knows.
+    """Return the device after a move to `device`: None if unchanged, as with a data type; empty if unknown.
 
     A device that the script has chosen is the accelerator, and so is what is called a device.
     """

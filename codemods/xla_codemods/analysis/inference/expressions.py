@@ -1,4 +1,4 @@
-"""What an expression is, by its syntax: one function per kind of `ast` node (calls have a room of their own)."""
+"""The value of an expression, by its syntax: one function per kind of `ast` node (calls have a separate module)."""
 
 from __future__ import annotations
 

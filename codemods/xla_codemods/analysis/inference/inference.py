@@ -1,7 +1,7 @@
 """What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
 
 A name is the join of the bindings that reach its use (see `flow`). Nothing is evaluated twice, a cycle yields what is
-known without it, and what cannot be told is `UNKNOWN`.
+known without the cycle, and an undetermined value is `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Inference:
         self.parents = parents
         self.expressions = expressions
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
-        self.elsewhere: Callable[[str], Value] | None = None  # what those of other modules return
+        self.elsewhere: Callable[[str], Value] | None = None  # what names of other modules return
         self.handed: Handed | None = None  # what other modules pass for a parameter
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
@@ -118,7 +118,7 @@ class Inference:
         return result
 
     def _close(self, first: int) -> None:
-        """A cycle is evaluated: what was drafted in it is asked anew when somebody wants it.
+        """Finish a cycle: values drafted in it are evaluated again on demand.
 
         That is quadratic in the size of the cycle, so beyond some work the drafts are taken as they are.
         """
@@ -232,7 +232,7 @@ class Inference:
         return list(found)
 
     def _attribute(self, binding: Binding, home: Scope) -> Value:
-        """What one binding in a class gives where it is read: of a property, what that returns."""
+        """Return the value of one binding in a class when it is read: for a property, the value that it returns."""
         if binding.how == "def" and isinstance(
             binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)
         ):
@@ -328,7 +328,7 @@ class Inference:
             yield from self.handed(name, function, home)
 
     def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
-        """`model(x)`, where this file has `model = Net()`."""
+        """Yield `model(x)` if this file has `model = Net()`."""
         made = [call for call, _ in self.calls(owner.name)]
         for name in sorted({name for call in made for name in names_given(call, self.parents)}):
             yield from self.calls(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
-# Methods that run where the instance itself is called.
+# Methods that run when the instance itself is called.
 CALLED_AS_INSTANCE = frozenset({"__call__", "forward"})
 
 

@@ -76,7 +76,7 @@ def _is_accelerator(script: Script, value: ast.expr) -> bool:
 
 
 def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
-    """What `callback` is in turn, of `for callback in callbacks:`, where they are listed; None where `name` is no such."""
+    """Return the values of `callback` in `for callback in callbacks:` if they are listed; None for other names."""
     found = script.index.scope(name).find(name.id)
     bindings = found[1] if found is not None else []
     loops = [
@@ -89,7 +89,7 @@ def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
 
 
 def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
-    """All of them; None where one is not known."""
+    """Return all of them; None if one is unknown."""
     joined: list[ast.expr] = []
     for listed in parts:
         if listed is None:

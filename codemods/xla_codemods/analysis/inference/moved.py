@@ -1,6 +1,6 @@
 """What a script moves only if there is an accelerator: `x.cuda() if cuda else x`, `if cuda: x = x.cuda()`.
 
-It is on the accelerator then: where there is none, it does not matter where it is.
+It is on the accelerator then: without an accelerator, the device does not matter.
 """
 
 from __future__ import annotations

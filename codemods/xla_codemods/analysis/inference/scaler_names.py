@@ -1,4 +1,4 @@
-"""What people call optimizers and loss scalers, where the names are all that is to be seen."""
+"""Common names of optimizers and loss scalers, for code in which only the names are known."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ _TRAVELLING = _THINGS | {ACCEL, BATCH, HOST}
 
 
 def for_others(value: Value) -> Value:
-    """`value` as another module can use it: what it is, without the places in the source that it comes from."""
+    """Return `value` as another module can use it: without the locations in the source that it comes from."""
     kinds = value.kinds & _TRAVELLING if value.kinds & _THINGS else frozenset()
     items = tuple(for_others(item) for item in value.items) if value.items is not None else None
     fields = None

@@ -1,4 +1,4 @@
-"""Where other modules of the programs ask for a function of this module, or for what may be of an object of a class of it."""
+"""Uses in other modules of the programs of this module's functions, or of attributes of its classes' objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOADS = (
     *("import_module(", "__import__(", "walk_packages(", "iter_modules(", "entry_points("),
     *("spec_from_file_location(", "run_path(", "run_module(", "instantiate(", "locate("),
 )
-# Never of an object of a class that somebody has written.
+# Never an object of a user-defined class.
 _PLAIN = frozenset({ARRAY, DTYPE, NUMBER, STRING, TENSOR})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -58,7 +58,7 @@ def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Attribut
 
 
 def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | None]:
-    """Where other modules of the programs speak of this one's function `name`; None where that cannot be told."""
+    """Yield the uses of this module's function `name` in other modules of the programs; None if one is unknown."""
     project.asked = True
     modules = project.modules
     for path in sorted(_beside(project) & modules.with_word(name)):
@@ -97,7 +97,7 @@ def is_of_another_class(project: Project | None, owner: str, use: AttributeUse) 
 
 
 def _beside(project: Project) -> frozenset[str]:
-    """The other modules that a process may have loaded that has loaded this one, but for tests."""
+    """Return the other modules that a process may load together with this one, except tests."""
     modules = project.modules
     found = project.programs
     if modules.having(_LOADS):

@@ -1,7 +1,7 @@
-"""What other modules of a project hand to the functions of one: `criterion(model(x), y)` of a class in `losses.py`.
+"""Arguments that other modules of a project pass to this module's functions: `criterion(model(x), y)` of a class in `losses.py`.
 
-Only modules that train are asked, or of what trains itself: elsewhere it says little of where a tensor lies in a
-training step.
+Only modules that train are searched, or all modules if this one trains. Other calls say little about a tensor's
+device in a training step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Callers:
         self._calls: dict[tuple[str, str], list[Call]] = {}
 
     def handed(self, name: str, function: FunctionNode, owner: str) -> Iterator[Value]:
-        """What they pass for the parameter `name` of `function`, a method of the class `owner` where that is not empty."""
+        """Yield the values that they pass for the parameter `name` of `function`, a method if `owner` is not empty."""
         for call in self.of(function, owner):
             argument = argument_for(name, function, call.node, skip_self=bool(owner))
             if argument is not None:
@@ -121,7 +121,7 @@ class Callers:
                 yield from made
 
     def _of_instances(self, method: str, owner: str) -> Iterator[Call]:
-        """`logger.update(loss=loss)`, where the same module has made `logger = Logger()`."""
+        """Yield `logger.update(loss=loss)` if the same module has made `logger = Logger()`."""
         for other, index in self._of_training(owner):
             calls = index.calls_of(method)
             names = _instances(self._calls_of(owner, other, index)) if calls else ()
@@ -156,7 +156,7 @@ def _instances(made: Iterable[Call]) -> set[str]:
 
 
 def handed_to(method: str, index: Index) -> Iterator[ast.Call]:
-    """The calls that are handed `method` of an object, to call it: `retry(trainer.train_step, batch)`."""
+    """Yield the calls that receive `method` of an object to call it: `retry(trainer.train_step, batch)`."""
     for node, scope in index.of(ast.Attribute):
         call = index.parents.get(node) if node.attr == method else None
         if isinstance(call, ast.Call) and node in call.args and resolve(node, scope) is None:

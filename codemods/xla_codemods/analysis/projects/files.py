@@ -17,7 +17,7 @@ _OTHERS = frozenset(
 
 
 class ProjectFiles(Texts):
-    """The Python files of one project: `files` by path from its root, with `/`. They are read when they are asked for."""
+    """The Python files of one project: `files` by path from its root, with `/`. They are read on demand."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         super().__init__(files)
@@ -105,5 +105,5 @@ class ProjectFiles(Texts):
 
 
 def is_of_others(root: str) -> bool:
-    """True if nearly nobody calls a module of his own `root`."""
+    """Return True if `root` is the name of a known library, which projects seldom use for a module."""
     return root in _OTHERS or root in sys.stdlib_module_names

@@ -1,4 +1,4 @@
-"""Numbers that a step reads of a tensor, and hands on where the tensor could be handed on: `logger.update(loss=loss.item())`."""
+"""Numbers that a step reads and passes on, although the tensor could be passed on: `logger.update(loss=loss.item())`."""
 
 from __future__ import annotations
 

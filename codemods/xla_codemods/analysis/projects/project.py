@@ -32,7 +32,7 @@ from .import_lines import Import
 T = TypeVar("T")
 TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 TRAINS = (".backward(", ".step(")
-# What people call things of torch where they hand them on.
+# Common names for torch's modules and classes, used when passing them on.
 _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
 
 
@@ -42,7 +42,7 @@ _MOST_HANDS = 8  # through which a name comes
 
 
 class Modules(ProjectFiles):
-    """The Python files of one project, and what their names stand for. They are parsed when they are asked for."""
+    """The Python files of one project, and the meaning of their names. They are parsed on demand."""
 
     def __init__(
         self, files: Mapping[str, bytes], beside: Mapping[str, bytes] | None = None
@@ -91,7 +91,7 @@ class Modules(ProjectFiles):
     def origin(self, dotted: str, path: str) -> str:
         """What `dotted`, imported in the file at `path` from a module of the project, is called outside of it.
 
-        Empty where it is no import of that module, but its own, or unknown.
+        Empty if it is not an import of that module, or unknown.
         """
         key = (dotted, path)
         if key not in self._origins:
@@ -199,7 +199,7 @@ class Modules(ProjectFiles):
     def starred(self, home: str, name: str, path: str) -> str | None:
         """What `from home import *` in the file at `path` brings under `name`.
 
-        Its dotted name, empty for nothing, `LOCAL` for something of the project; None where that cannot be told.
+        Its dotted name, empty for nothing, `LOCAL` for something of the project; None if that is unknown.
         """
         found = self.locate(home, path)
         scope = self.scope(found[0]) if found is not None and not found[1] else None
@@ -337,7 +337,7 @@ class Project:
 
     @property
     def beside(self) -> Mapping[str, bytes]:
-        """The JSON files of the project, but for large ones, by path from its root."""
+        """The JSON files of the project, except large ones, by path from its root."""
         self.asked = self.asked_beside = True
         return self.modules.beside
 
@@ -409,7 +409,7 @@ class Project:
 
 
 def _is_public(name: str, listed: Sequence[Binding]) -> bool | None:
-    """True if a star import brings `name` of a module with these bindings of `__all__`; None where that cannot be told."""
+    """Return True if a star import provides `name` of a module with this `__all__`; None if that is unknown."""
     if not listed:
         return not name.startswith("_")
     values = [binding.value for binding in listed if binding.value is not None]

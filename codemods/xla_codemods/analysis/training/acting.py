@@ -62,7 +62,7 @@ def _is_passed_to_an_environment(script: Script, node: ast.AST) -> bool:
 
 
 def _uses(script: Script, node: ast.AST) -> list[ast.AST]:
-    """Return where the value of `node` is used next: calls of its function, reads of its name."""
+    """Return the next uses of the value of `node`: calls of its function, reads of its name."""
     child = node
     for ancestor in script.ancestors(node):
         match ancestor:
@@ -104,7 +104,7 @@ def _lacks_marks(script: Script, loop: Loop) -> bool:
 
 
 def _is_over_epochs(script: Script, loop: Loop) -> bool:
-    """True if each turn trains in a loop of its own, which is cut: what is sampled between epochs piles up nothing."""
+    """Return True if each turn trains in an inner loop with marks, so that samples between epochs do not accumulate."""
     calls = [node for node in outside_loops(loop.body) if isinstance(node, ast.Call)]
     called = {script.value(call.func).definition for call in calls} - {None}
     return any(

@@ -88,7 +88,7 @@ class _Uses:
         self.host.append((node, self.part))
 
     def parts_on_host(self) -> tuple[int | str, ...]:
-        """The parts that are needed on the host, where they are told apart from those that are moved."""
+        """The parts that are needed on the host, if they are distinct from the parts that are moved."""
         host = {part for _, part in self.host}
         moved = {part for _, part in self.moves}
         told = [part for part in host | moved if part is not None]
@@ -139,7 +139,7 @@ class Batches:
                 yield from ((name, _start(loop), part) for name, part in _parts(target))
 
     def _is_zipped(self, loop: LoopNode) -> bool:
-        """True where the parts of what a loop is given may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
+        """Return True if the parts of the loop's values may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
         work: list[ast.expr] = []
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
             work.append(loop.generators[0].iter)
@@ -171,7 +171,7 @@ class Batches:
         return [loop.target]
 
     def _behind(self, node: ast.expr) -> ast.expr:
-        """What the name `node` is bound to, where that is one expression."""
+        """Return the expression that the name `node` is bound to, if there is exactly one."""
         found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
         if found is not None and len(found[1]) == 1 and not found[1][0].path:
             return found[1][0].value or node

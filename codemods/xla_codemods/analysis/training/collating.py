@@ -216,7 +216,7 @@ def _is_size(node: ast.expr) -> bool:
 
 
 def _rounds(nodes: list[ast.AST]) -> bool:
-    """True if lengths are rounded up: there are few graphs then, and somebody thought of it."""
+    """Return True if lengths are rounded up, which keeps the number of graphs small."""
     return any(
         (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)))
         or (isinstance(node, ast.Attribute) and node.attr == "ceil")

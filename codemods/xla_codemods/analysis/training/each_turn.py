@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
-    """What `test` asks for with `and`, without what holds in each turn."""
+    """Return the conditions that `test` joins with `and`, without those that hold in each turn."""
     asked = [test]
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         asked = test.values

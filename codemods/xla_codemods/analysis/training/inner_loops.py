@@ -81,7 +81,7 @@ def _is_false(node: ast.expr) -> bool:
 
 
 def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:
-    """Yield the calls for which the step is marked: `step`, or those of its function in loops over optimizers."""
+    """Yield the calls for which the step is marked: `step`, or the calls of its function in loops over optimizers."""
     yield from _outermost(script, step, _HOPS)
 
 

@@ -159,8 +159,8 @@ class Feeding:
         )
 
     def wraps(self, loop: LoopEffects, driver: Driver) -> bool:
-        """True if a device loader is to be put around `driver`: its batches are moved to the device in the loop,
-        and nothing of them is needed on the host, or only parts that are told apart from those that are moved.
+        """Return True if a device loader should wrap `driver`: the loop moves its batches to the device,
+        and the host needs nothing of them, or only parts that are distinct from the moved parts.
         """
         key = (loop.node, driver.node)
         if key not in self._wraps:

@@ -1,7 +1,7 @@
 """Calls of a CUDA-only optimizer as calls of one that computes the same.
 
-An `Equivalent` names the other optimizer and what becomes of each argument. What an argument means is never guessed:
-where one has no counterpart, the call is left to a person.
+An `Equivalent` names the other optimizer and its counterpart of each argument. The meaning of an argument is never guessed:
+if one has no counterpart, the call needs a manual change.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ LAMB = (
 class Equivalent(NamedTuple):
     """`target` takes the arguments of the original, whose parameters are `parameters`, in its own `order`.
 
-    `explicit` are defaults of the original that the target has otherwise; `dropped` mean nothing to the target;
-    `only` have no counterpart but for this value, which is left out; `renamed` have another name there.
+    `explicit` are defaults of the original that differ in the target; `dropped` mean nothing to the target;
+    `only` have a counterpart for this value alone, which is omitted; `renamed` have another name there.
     """
 
     target: str
@@ -72,7 +72,7 @@ def edits(
     """
     given = list(_given(call, equivalent))
     result: list[Edit] = [func or Replace(call.func, script.spell(equivalent.target, scope))]
-    in_place = 0  # positional arguments that stay where they are
+    in_place = 0  # positional arguments that keep their position
     positional = True
     for name, node, named in given:
         if _is_left_out(name, node, equivalent):
@@ -124,8 +124,8 @@ def _is_left_out(name: str, node: ast.expr, equivalent: Equivalent) -> bool:
 def adam_by_mode(
     script: ParsedFile, call: ast.Call, scope: Scope, equivalent: Equivalent
 ) -> tuple[Equivalent, Edit | None]:
-    """AdamW, the `equivalent`, where weight decay is decoupled; Adam where it is not; or one of them when the script
-    runs, as an edit of the callee.
+    """Return AdamW, the `equivalent`, if weight decay is decoupled; Adam if it is not; or a choice at run time,
+    as an edit of the callee.
     """
     name = "adam_w_mode" if "adam_w_mode" in equivalent.parameters else "adamw_mode"
     index = equivalent.parameters.index(name)
@@ -139,8 +139,8 @@ def adam_by_mode(
 
 
 def stands_in(script: ParsedFile, node: ast.expr, equivalent: Equivalent) -> bool:
-    """True if the equivalent can take the place of `node`, a class that is called elsewhere: where it is called, it
-    must be given what it has other defaults for, and nothing that it does not have.
+    """Return True if the equivalent can replace `node`, a class that is called elsewhere: the calls must pass every
+    argument whose default differs, and no argument that the equivalent lacks.
     """
     calls = list(_calls_of_what_it_is_bound_to(script, node))
     if not calls and equivalent.explicit:

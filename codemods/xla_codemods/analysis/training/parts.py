@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..scopes import FunctionNode
 
 _OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
-# Methods of a module that compute in turns of their own: each turn is a graph.
+# Methods of a module that compute in their own loop: each turn is a graph.
 _TURNS = Pattern(
     r"generat|sampl|decod|predict|translat|infer|search|rollout|evaluat|valid|test|step|fit|train|epoch|optimi",
     re.IGNORECASE,

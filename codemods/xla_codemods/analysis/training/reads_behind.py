@@ -54,7 +54,7 @@ def _is_context(script: Script, node: ast.expr) -> bool:
 
 
 def _wrapped(script: Script) -> frozenset[str]:
-    """The names of functions that are handed to such a context."""
+    """The names of functions that are passed to such a context."""
     calls = (call for call, _ in script.index.of(ast.Call) if _is_context(script, call.func))
     given = (call.args[0] for call in calls if call.args)
     return frozenset(getattr(node, "attr", "") or getattr(node, "id", "") for node in given)
@@ -101,7 +101,7 @@ def _readers(script: Script) -> frozenset[ast.AST]:
 
 
 def _left(script: Script) -> frozenset[ast.AST]:
-    """What XLA503 finds in each step, and does not read later; what it does is launched, too, where there are replicas."""
+    """Reads that XLA503 finds in each step and does not defer; with replicas, their effects are launched as well."""
     every = script.reads_later and has_replicas(script)
     found = (read for read in reads_in_turns(script) if read.in_a_step)
     return frozenset(read.node for read in found if every or not read.outcome.edits)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 # Messages for a step that averages nothing; `{}` is the optimizer.
 REDUCED_ALREADY = (
-    "on several XLA devices `xla.optimizer_step` averages gradients, and this program averages those of `{}` itself: "
+    "on several XLA devices `xla.optimizer_step` averages gradients, but this program averages the gradients of `{}` itself: "
     "`average=False` avoids a second all-reduce"
 )
 NOT_REPLICATED = (
     "nothing shows that the parameters of `{}` are the same on every process (no DistributedDataParallel, no all-reduce "
     "of their gradients): its step averages nothing"
 )
-# `init_rpc` gives each process a part of its own.
+# `init_rpc` gives each process a separate part.
 _GROUPS = ("init_process_group", "init_device_mesh", "init_rpc")
-# Classes and functions that make replicas of a model, under the names that people give them.
+# Classes and functions that make replicas of a model, by their common names.
 _WRAPPERS = Pattern(
     r"^_?(?:\w*DDP|Distributed\w*DataParallel\w*|(?:Fully)?ShardedDataParallel|FSDP\w*|fully_shard|deepspeed|horovod"
     r"|ZeroRedundancyOptimizer|distribute_module|parallelize_module|replicate)$",
@@ -74,9 +74,9 @@ class Replication:
     def averages(self, optimizer: ast.expr | None) -> bool:
         """True if a step of `optimizer` is to average what no wrapper averages.
 
-        True where there is no process group; where a wrapper, or an all-reduce of gradients, has its parameters; and
-        where that cannot be seen, but some model of the program has one. False where none has, or where some of its
-        parameters are of what is made in this file and goes to no wrapper.
+        True if there is no process group; if a wrapper, or an all-reduce of gradients, has its parameters; and
+        if that is unknown, but some model of the program has one. False if none has, or if some of its
+        parameters belong to something made in this file that no wrapper receives.
         """
         if not self.has_group or optimizer is None:
             return True
@@ -157,7 +157,7 @@ class Replication:
             self._is_open = True  # returned, kept in a list
 
     def _hands_on_a_wrapper(self, own: frozenset[str]) -> bool:
-        """`wrap = DDP`, `partial(DDP, ...)`: what it is called with is not known."""
+        """`wrap = DDP`, `partial(DDP, ...)`: the arguments of the later call are unknown."""
         index = self.script.index
         nodes: list[tuple[ast.Name | ast.Attribute, Scope]] = [
             *index.of(ast.Name),

@@ -78,7 +78,7 @@ _OF_SHARDS = Pattern(
 )
 
 
-# What tells that a script works with shards, or that its numbers are those of one process among several.
+# Signs that a script works with shards, or that its numbers are per process.
 _UNUSUAL = {
     "state dicts of torch's shards": Pattern(
         r"_patch_(?:model|optimizer)_state_dict|load_sharded_optimizer_state_dict|rekey_optim_state_dict"
@@ -121,7 +121,7 @@ def is_sharded_elsewhere(script: Script) -> bool:
 
 
 def _shards(script: Script, path: str) -> bool | None:
-    """Whether the sharding calls of another module are the runtime's, or will be; None where it has none."""
+    """Return True if the sharding calls of another module are the runtime's, or will be; None if it has none."""
     assert script.project is not None
     modules = script.project.modules
     return modules.remembered(("shards by the runtime", path), lambda: _read(script, path))
@@ -163,7 +163,7 @@ def _calls(script: Script) -> Iterator[tuple[ast.Call, str]]:
 
 
 def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
-    """What of the arguments of a sharding call the runtime has no equivalent for, in words; None where nothing is.
+    """Return the arguments of a sharding call that the runtime has no equivalent for, in words; None if there are none.
 
     `name` is `CLASS` or `FUNCTION`.
     """

@@ -56,7 +56,7 @@ _RUNTIME_STEPS = frozenset(
 
 
 class Step(NamedTuple):
-    """One optimizer step: the call, and the optimizer it steps; None where its class does so in a way of its own."""
+    """One optimizer step: the call, and the optimizer it steps; None if its class overrides the step."""
 
     call: ast.Call
     optimizer: ast.expr | None
@@ -194,7 +194,7 @@ class Training:
     # Loops around a place.
 
     def loop_of(self, node: ast.AST) -> Loop | None:
-        """The innermost loop of the same function around `node`, but for loops over the optimizers themselves."""
+        """Return the innermost loop of the same function around `node`, except loops over the optimizers themselves."""
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, DEFINITIONS):
                 return None
@@ -333,7 +333,7 @@ class Training:
         return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)
 
     def _is_model(self, node: ast.expr, scope: Scope) -> bool:
-        """True if a model is handed on: `sample_step(model, x)` runs it."""
+        """Return True if a model is passed on: `sample_step(model, x)` runs it."""
         value = self.script.value(node, scope)
         return value.has(MODULE) or (not value.kinds and is_called_a_model(node))
 

@@ -15,14 +15,14 @@ from .training import Loop
 if TYPE_CHECKING:
     from ..script import Script
 
-# What is asked by such a test: a flag, the number or the name of a device.
+# What such a test reads: a flag, the number or the name of a device.
 _FLAG = Pattern(r"cuda|gpu|accel", re.IGNORECASE)
 _ASKED = Pattern(r"cuda|gpu|accel|cpu|device", re.IGNORECASE)
 
 
 def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
-    """The text of the test that guards every move of the batch in `loop`, if there is one that is known where the
-    loader is named, and that may be false although there is an accelerator.
+    """Return the text of the test that guards every move of the batch in `loop`, if there is one that is known at the
+    loader's line, and that may be false although there is an accelerator.
     """
     tests = [
         _test_around(script, move, loop) for move in script.training.batches.flow(loop.node).moves
@@ -34,7 +34,9 @@ def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
     for name in (node for node in walk(test) if isinstance(node, ast.Name)):
         if _is_bound_in(loop, name.id) or driver.scope.find(name.id) != loop.scope.find(name.id):
             return None
-    if asks_availability(script, test):  # where that is off, a device loader moves nothing anyway
+    if asks_availability(
+        script, test
+    ):  # without an accelerator, a device loader moves nothing anyway
         return None
     return _text(script, test) or None
 
@@ -53,7 +55,7 @@ def _test_around(script: Script, move: ast.AST, loop: Loop) -> ast.expr | None:
 
 
 def _text(script: Script, test: ast.expr) -> str | None:
-    """`test` as it is asked once it is rewritten; empty where it asks for an accelerator alone, None for other tests."""
+    """Return `test` after the rewrite; empty if it only tests for an accelerator, None for other tests."""
     if asks_availability(script, test) and not isinstance(test, ast.Name):
         return ""
     match test:

@@ -112,7 +112,7 @@ def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) ->
 
 
 def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
-    """A whole step, from loss to update: that nothing here calls (`agent.update(batch)`), or that is handed its loss."""
+    """A whole step, from loss to update, that nothing here calls (`agent.update(batch)`), or that receives its loss."""
     effects = script.training.function_effects(function)
     if not effects >= {STEP, BACKWARD} or function.name.startswith("test"):
         return False
@@ -262,7 +262,7 @@ def _called(script: Script, call: ast.Call) -> FunctionNode | None:
 
 
 def _handed_on(script: Script, call: ast.Call) -> Iterator[FunctionNode | None]:
-    """The methods that a method of the same object is handed, to call them: `self.with_autocast(self.distill, outputs)`."""
+    """Yield the methods passed to a method of the same object, to be called: `self.with_autocast(self.distill, outputs)`."""
     match call.func:
         case ast.Attribute(value=ast.Name(id="self")):
             scope = script.index.scope(call)
@@ -287,7 +287,7 @@ class _Hooks:
     def run_by(self, call: ast.Call, known: FunctionNode | None) -> list[FunctionNode]:
         """Return the methods of this file that `call` may run: by their name, or by `getattr(callback, hook)`.
 
-        If the method of one class is `known`, those of classes that derive from it.
+        If the method of one class is `known`, also the methods of derived classes.
         """
         match call.func:
             case ast.Attribute(value=ast.Name() as owner, attr=name) if self._is_an_element(owner):
@@ -303,7 +303,7 @@ class _Hooks:
 
     @cached_property
     def by_text(self) -> bool:
-        """True if objects of a list are asked for methods by a text: `getattr(callback, hook)(...)`."""
+        """Return True if methods of objects in a list are called by name: `getattr(callback, hook)(...)`."""
         return any(
             isinstance(self.script.parent(call), ast.Call)
             and isinstance(call.args[0], ast.Name)

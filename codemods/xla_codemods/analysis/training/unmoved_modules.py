@@ -21,7 +21,7 @@ _ASKING = frozenset("callable hasattr id isinstance len print repr str type".spl
 
 
 def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
-    """True if `owner`, a local name, is a module that its function has made, and not moved or handed on before `place`."""
+    """Return True if `owner`, a local name, is a module that its function made, not moved or passed on before `place`."""
     function = script.function(place)
     if not isinstance(owner, ast.Name) or function is None:
         return False
@@ -47,7 +47,7 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
 
 
 def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
-    """`Net()`, and `cls(...)` in a class method of what may be one, where no device is given."""
+    """`Net()`, and `cls(...)` in a class method of a possible module, if no device is given."""
     if any(keyword(made, name) is not None for name in ("device", "device_map")):
         return False
     of = _object_of_class(made.func)

@@ -40,7 +40,7 @@ _FIGURE = Pattern(
 _OF_STEPS = Pattern(r"batch|accum|step|warm|iter|epoch|token|sample|lr|decay", re.IGNORECASE)
 _LOSS = Pattern(r"loss", re.IGNORECASE)
 
-# What is to be done with one use.
+# The change that one use needs.
 DEVICES, LOSS, UNSURE = "devices", "loss", "unsure"
 
 
@@ -110,7 +110,7 @@ def _meaning(
     operand: ast.expr,
     beside: ast.expr,
 ) -> str:
-    """What one use means, or "" where it is right as it is."""
+    """Return what one use means, or "" if it needs no change."""
     near = ast.unparse(beside)
     divides = not isinstance(node.op, ast.Mult)
     if isinstance(node, ast.BinOp) and divides and operand is node.left:

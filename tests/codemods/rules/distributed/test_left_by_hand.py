@@ -130,7 +130,7 @@ def test_its_step_is_left_with_the_reason(spelling: str) -> None:
     assert "MpDeviceLoader" not in text
     assert "x.to(xla.xla_device())" in text  # what is right under any sharding is migrated
     (step,) = [f for f in result.left if f.code == "XLA501"]
-    assert "which is left to you" in step.message
+    assert "which you need to migrate by hand" in step.message
     assert not step.edits
     assert migrate(result.data).data == result.data
 

@@ -1,1 +1,1 @@
-"""Questions for CUDA: what is asked of the text of a device, and the names and strings that it is compared with."""
+"""Tests for CUDA: comparisons with the text of a device, and the names and strings in them."""

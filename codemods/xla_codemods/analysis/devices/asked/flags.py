@@ -25,7 +25,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_question(script: ParsedFile, node: ast.AST) -> bool:
-    """Return True if `node` itself asks for an accelerator: a call, a comparison of a device, `x.is_cuda`."""
+    """Return True if `node` itself tests for an accelerator: a call, a comparison of a device, `x.is_cuda`."""
     match node:
         case ast.Compare(left=left, comparators=[right]):
             devices = [part for part in (left, right) if not _is_text(part)]

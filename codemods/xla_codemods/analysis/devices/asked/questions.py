@@ -1,4 +1,4 @@
-"""What is asked of a device by its text: everything that compares a word of CUDA's with what is made of a device."""
+"""Tests of a device by its text: every comparison of a CUDA word with text made from a device."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MATCHING = frozenset({"match", "search", "fullmatch", "findall", "finditer"})  
 
 
 class Question(NamedTuple):
-    """`node` asks: of a `text`, in a `table`, of a `module` of torch's that is named by a word, or by a `name` that is made."""
+    """A test at `node`: of a `text`, in a `table`, of a `module` of torch given as a string, or by a computed `name`."""
 
     node: ast.expr | ast.pattern
     of: str = "text"
@@ -293,7 +293,7 @@ class _Words:
         yield from self.looked_up(use, scope, 0)
 
     def _grows(self, table: ast.expr) -> bool:
-        """True if entries are put into `table` whose keys cannot be told."""
+        """Return True if entries with unknown keys are added to `table`."""
         text = ast.unparse(table)
         return any(
             isinstance(item.ctx, ast.Store)
@@ -340,7 +340,7 @@ class _Words:
                     yield from self._compiled(use, inside, 0)
 
     def _asks_the_runtime(self, node: ast.Compare) -> bool:
-        """`kind == "cuda"`, where `kind = xla.device_type()`: it asks for CUDA itself."""
+        """`kind == "cuda"` with `kind = xla.device_type()`: it tests for CUDA itself."""
         return any(
             is_xla_or_renamed(self.script, part) and not is_renamed(self.script, part)
             for part in (node.left, *node.comparators)

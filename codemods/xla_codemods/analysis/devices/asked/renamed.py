@@ -21,7 +21,7 @@ _DEEPEST = 6  # names and calls from a use to the string
 
 
 def is_renamed(script: ParsedFile, node: ast.AST) -> bool:
-    """True if `node` may be such a string, or a choice of one: what compares it with "cuda" has to ask otherwise."""
+    """Return True if `node` may be such a string, or a choice of one, so comparisons with "cuda" must change."""
     return script.cached(_Renamed).is_one(node, script.index.scope(node), _DEEPEST)
 
 

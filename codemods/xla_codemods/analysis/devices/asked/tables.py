@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
     from ...scopes import Scope
 
-_ANY = "*"  # a key that cannot be told
+_ANY = "*"  # an unknown key
 _DEEPEST = 4  # names from a table to its keys
 _MAKERS = frozenset({"dict", "OrderedDict", "defaultdict", "ChainMap", "MappingProxyType"})
 _READING = ("get", "pop", "__getitem__")

@@ -1,4 +1,4 @@
-"""Who uses the answer of a function that tests for CUDA: its calls, and where it is passed or registered."""
+"""The uses of the result of a function that tests for CUDA: its calls, and code that passes or registers it."""
 
 from __future__ import annotations
 

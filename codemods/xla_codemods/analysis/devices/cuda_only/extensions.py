@@ -19,7 +19,7 @@ _KNOWN = (
 
 
 def hands_to_an_extension(script: ParsedFile, asked: ast.expr, body: Iterable[ast.AST]) -> bool:
-    """True if `body` hands the tensor, whose device is asked for in `asked`, to such an extension."""
+    """Return True if `body` passes the tensor, whose device `asked` tests, to such an extension."""
     names = [part for part in walk(asked) if isinstance(part, ast.Name)]
     tensors = {name.id for name in names if script.dotted(name) is None}  # not `torch`
     for part in body:

@@ -43,7 +43,7 @@ def is_for_another_library(script: ParsedFile, device: ast.expr) -> bool:
 
 
 def is_without_torch(library: str) -> bool:
-    """Return True if the library surely computes on devices of its own: no tensor moves because of it."""
+    """Return True if the library surely manages its devices itself: no tensor moves because of it."""
     return library in FOREIGN or is_of_an_engine(library)
 
 

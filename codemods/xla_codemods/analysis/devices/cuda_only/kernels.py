@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...projects.attribute_uses import AttributeUse
     from ...scopes import Scope
 
-# Code that is CUDA's own, and that no rule can replace: where it is chosen by asking for CUDA, the other choice is
+# CUDA-only code that no rule can replace: if a test for CUDA chooses it, the other branch is
 # the one for XLA.
 _KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
@@ -37,7 +37,7 @@ _KERNELS = Pattern(
 _NAMED = Pattern(r"_cuda\w*\(", re.IGNORECASE)
 _PLAIN = frozenset({"torch", "numpy", *sys.stdlib_module_names})
 _MOST_CALLS = 4
-# What is asked of CUDA's hardware, behind a question for CUDA.
+# Properties of CUDA's hardware that are read after a test for CUDA.
 _HARDWARE = Pattern(
     r"propert\w+(?:\([^\n]*\))?\.(?:major|minor|L2_cache_size|multi_processor_count|warp_size|gcnArchName)|SDPAParams"
 )
@@ -45,9 +45,9 @@ _HARDWARE = Pattern(
 _ASKED_OF_A_DEVICE = Pattern(r"get_device_properties\([^\n]*\)")
 # Beside a question for CUDA: whether an operation of cuDNN's may be called.
 _CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
-# Features that only CUDA has, by the names of the options that ask for them.
+# Features that only CUDA has, by the names of the options that enable them.
 _FEATURES = Pattern(r"fp8|float8|cuda_?graph", re.IGNORECASE)
-# How a file comes by kernels that its autograd functions call.
+# How a file gets the kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
 # Kernels that stand in the file itself, or are launched there.
@@ -57,14 +57,14 @@ _DEFINED = Pattern(
 )
 # Kernels that are compiled when the program runs, and another library's that are chosen by a name.
 _COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
-# What is said where such code is refused: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
+# Messages that refuse such code: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
 # How copies are made, by the names of arguments.
 _OF_COPIES = Pattern(r"_*(?:pin(?:_|$)|pinned|non_?blocking)")
-# What asks for packages, of other libraries.
+# Names that have to do with packages, of other libraries.
 _INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
 _MOVES = Pattern(
     r"\.cuda\(|\.to\((?!torch\.cuda\.)|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device"
@@ -315,7 +315,7 @@ def _is_test_of_kernels(script: ParsedFile, node: ast.expr) -> bool:
 def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
     """True if `parts` hold code of CUDA's own, by the names that they are written with or that these stand for."""
     text = _without_helpers(script, parts)
-    said = text  # what is said where the code goes no further moves nothing
+    said = text  # messages of a refusal move nothing
     for refused in (n for part in parts for n in walk(part) if isinstance(n, ast.Raise)):
         said = said.replace(script.segment(refused), "raise")
     if _KERNELS.search(text) is not None and _MOVES.search(said) is None:
@@ -387,7 +387,7 @@ def _imports_kernels(script: ParsedFile, part: ast.AST) -> bool:
 
 
 def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> str:
-    """`parts` as they are written, but for the project's own functions that are no kernels: `clear_cuda_memory()`."""
+    """Return the text of `parts`, without the project's functions that are not kernels: `clear_cuda_memory()`."""
     text = "\n".join(script.segment(part) for part in parts)
     if not _NAMED.search(text):
         return text

@@ -25,7 +25,7 @@ _HANDLED = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseEx
 
 
 class Presence(NamedTuple):
-    """A test for a package. `answer`: its result where the package is installed."""
+    """A test for a package. `answer`: its result if the package is installed."""
 
     node: ast.expr
     answer: bool
@@ -266,7 +266,7 @@ def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
 
 
 def _says(part: ast.expr, test: Presence, present: bool) -> bool:
-    """Return True if `part` is the test, and its result is `present` where the package is installed."""
+    """Return True if `part` is the test, and its result is `present` if the package is installed."""
     match part:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return _says(operand, test, not present)
@@ -295,7 +295,7 @@ def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = froz
 
 
 def _asks_whether_not(condition: ast.expr, test: Presence) -> bool:
-    """Return True if `condition` holds only where the package is missing: `not HAS_APEX`, also joined by `and`."""
+    """Return True if `condition` holds only if the package is missing: `not HAS_APEX`, also joined by `and`."""
     if _says(condition, test, False):
         return True
     match condition:

@@ -96,7 +96,7 @@ def goes(script: ParsedFile, use: ast.expr) -> bool:
 
 
 def same_both_ways(script: ParsedFile, node: ast.If) -> str:
-    """The branch that is left of `if stream is not None: ... else: ...`, where both are the same without streams; else ""."""
+    """Return the remaining branch of `if stream is not None: ... else: ...` if both are equal without streams; else ""."""
     if not node.orelse or is_elif(node, script.parents):
         return ""
     match node.test:
@@ -113,7 +113,7 @@ def same_both_ways(script: ParsedFile, node: ast.If) -> str:
 
 
 def _without_streams(script: ParsedFile, body: list[ast.stmt]) -> list[str]:
-    """The statements, but for what streams do to them."""
+    """Return the statements without the calls on streams."""
     left: list[str] = []
     for statement in body:
         match statement:
@@ -159,7 +159,7 @@ def _computed(statements: list[str]) -> list[str]:
 
 
 def is_default(script: ParsedFile, statement: ast.Assign, name: str) -> bool:
-    """True if `statement` gives `name` a stream where it has none: `if stream is None: stream = torch.cuda.Stream()`."""
+    """Return True if `statement` sets a missing stream `name`: `if stream is None: stream = torch.cuda.Stream()`."""
     around = script.parent(statement)
     if not isinstance(around, ast.If) or around.body != [statement]:
         return False
@@ -238,7 +238,7 @@ def _is_needed(script: ParsedFile, call: ast.Call) -> bool:
 
 
 def uses_of(script: ParsedFile, value: ast.expr, target: ast.expr) -> list[ast.expr]:
-    """Return where the stream `value` is read that an assignment keeps as `target`."""
+    """Return the reads of the stream `value` after an assignment to `target`."""
     text = ast.unparse(target)
     return [
         node

@@ -20,7 +20,7 @@ class SysModules:
         self._known: dict[str, bool] = {}
 
     def looks_for(self, node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
-        """Return True if the import of `alias` must stay, because code asks whether its package is imported."""
+        """Return True if the import of `alias` must stay, because code tests that its package is imported."""
         home = node.module or "" if isinstance(node, ast.ImportFrom) else alias.name
         package = home.partition(".")[0]
         is_relative = isinstance(node, ast.ImportFrom) and node.level > 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_from_elsewhere(script: Script, part: ast.expr) -> bool:
-    """`cfg.device`, where the file trains and does not say where `cfg` comes from."""
+    """`cfg.device` in a file that trains and does not define `cfg`."""
     match part:
         case (
             ast.Attribute(value=owner, attr=name)

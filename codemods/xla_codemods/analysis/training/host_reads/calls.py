@@ -60,7 +60,7 @@ def made_later(
 ) -> list[Edit]:
     """The edits that make `call` later, with what it shows of now.
 
-    `reads` are the reads in it, whose tensors are kept; `numbers` names and calls that stand for numbers on their way.
+    `reads` are the reads in it, whose tensors are kept; `numbers` are names and calls whose values are deferred.
     """
     return _Later(script, call, reads, numbers).edits(call)
 
@@ -68,7 +68,7 @@ def made_later(
 def computed_later(
     script: Script, text: ast.expr, reads: Collection[ast.AST], numbers: Collection[ast.AST]
 ) -> list[Edit]:
-    """The edits that have `text` on its way, in the same words."""
+    """Return the edits that defer `text`, with the same words."""
     return _Later(script, text, reads, numbers).computed(text)
 
 
@@ -89,7 +89,7 @@ def tensor_of(number: ast.Call) -> ast.expr:
 
 
 def refuse_shown_as_written(script: Script, node: ast.expr) -> None:
-    """Raises `Blocked` where `f"{sum(losses)=}"` shows the text of `node` with its value, which is to be another."""
+    """Raise `Blocked` if `f"{sum(losses)=}"` shows the text of `node` with its value, since the text would change."""
     for text in script.ancestors(node):
         if isinstance(text, ast.JoinedStr) and _SHOWN_AS_WRITTEN.search(script.segment(text)):
             raise Blocked("the text of what is computed is shown with it")
@@ -338,7 +338,7 @@ class _Later:
         self._bind(node)
 
     def _bind(self, node: ast.Name) -> None:
-        """`step=step`: it is asked for in every step then, also where the script does so under a condition."""
+        """`step=step`: the value is needed in every step, even if the script uses it under a condition."""
         if (
             self.is_conditional
             and node.id not in self.bound

@@ -32,14 +32,14 @@ class Collection(NamedTuple):
     name: str
     added: Added
     others: set[Added]
-    # Behind which what waits is to be waited for: no device loader's end does.
+    # After this loop pending values have to be resolved: the end of a device loader does not do so.
     loop: ast.stmt | None
 
 
 def collecting(script: Script, read: ast.Call) -> Collection | None:
-    """The list of this function that `read` is added to; None where it is not.
+    """Return the list of this function that `read` is added to; None if there is none.
 
-    Raises `Blocked` where the list may be looked at before all has come.
+    Raises `Blocked` if code may use the list before all values have arrived.
     """
     added, owner = _added_to(script, read)
     if added is None or owner is None:

@@ -48,7 +48,7 @@ _LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
 
 
 class Fetch(NamedTuple):
-    """Something that fetches in each turn: what it is, in words, and what becomes of it."""
+    """A fetch in each turn: its description, and what becomes of it."""
 
     node: ast.AST
     description: str
@@ -85,7 +85,7 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
         Fetch(node, description, planned.get(node, Outcome()), node in steps)
         for node, description in reads
     ]
-    # What is read where the number comes from is no read here.
+    # A read at the source of the number is reported there, not here.
     return [f for f in found if f.outcome.edits or not is_handed_numbers_alone(script, f.node)]
 
 

@@ -1,6 +1,6 @@
 """Arrays of the host whose elements are read in every step: `curve[step] = loss.item()`, which is filled in later.
 
-The array is asked for by `xla.arrived(curve)` then. It must have no other name that it could be looked at by before that.
+`xla.arrived(curve)` then resolves the array. No other name may give access to the array before that.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fill(deferral: Deferral, target: ast.Subscript) -> None:
     index = _index(script, target)
     key, stored, read = _stores_and_loads(script, array)
     if not all(_is_made(script, made) for made in stored):
-        raise Blocked(f"`{name}` is not known to be an array of its own")
+        raise Blocked(f"`{name}` may share its memory with another array")
     deferral.shared.add(key)
     deferral.filled[statement] = index
     is_name = isinstance(array, ast.Name)
@@ -70,13 +70,13 @@ def fill(deferral: Deferral, target: ast.Subscript) -> None:
             deferral.filled[element[0]] = _index(script, element[1])
         elif not _is_a_fact(script, load):
             if load in deferral.always:
-                raise Blocked(f"`{name}`, which it goes into, is asked for in every step")
+                raise Blocked(f"`{name}`, which holds it, is needed in every step")
             is_behind = loop is not None and load.lineno > (loop.end_lineno or 0)
             is_before = loop is not None and load.lineno < loop.lineno
             if is_before or not (is_behind or _is_used_up(script, load)):
                 raise Blocked(f"`{name}`, an array, has other names")
             if not is_name and _may_be_kept(script, load):
-                raise Blocked(f"`{name}`, an array, is handed on")
+                raise Blocked(f"`{name}`, an array, is passed on")
             deferral.arrived.add(load)
 
 
@@ -143,7 +143,7 @@ def _outermost(script: Script, node: ast.AST) -> ast.stmt | None:
 
 
 def _element(script: Script, load: Owner) -> tuple[ast.Assign, ast.Subscript] | None:
-    """`curve[step] = ...`, whose order is to be kept, and `curve[step]`."""
+    """Return `curve[step] = ...`, whose order is kept, and `curve[step]`."""
     element = script.parent(load)
     match script.parent(element) if element is not None else None:
         case ast.Assign(targets=[ast.Subscript() as target]) as statement if target is element:

@@ -1,8 +1,8 @@
 """Follow a value read from the device through names, attributes, containers and calls to the code that uses it.
 
-The read becomes `xla.item(loss)`, a deferred number, which resolves itself when Python needs its value. What shows
-the value in every step runs later (`xla.later`); code that is not known gets Python's own number where that is needed
-now and then (`xla.arrived`). A value that decides what a step does, or that unknown code takes in every step, stays.
+The read becomes `xla.item(loss)`, a deferred number, which resolves itself when Python needs its value. Calls that show
+the value in every step run later (`xla.later`). Unknown code that needs Python's own number only now and then gets it
+(`xla.arrived`). A value that decides what a step does, or that unknown code takes in every step, is kept as it was.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Followed:
         """Python's own number is needed: outside of steps the script may wait for it."""
         if self._runs_in_steps(value.script, value.node):
             raise Blocked(why)
-        self._refuse_elsewhere(value.script, "asks for Python's own number")
+        self._refuse_elsewhere(value.script, "needs Python's own number")
         self.deferral.arrived.add(value.node)
 
     # In every step.
@@ -341,7 +341,7 @@ class Followed:
             case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
                 is_torchs = (script.dotted(kind) or "").startswith("torch.")
                 if not is_torchs and (is_text_ or self.deferral.computed):
-                    raise Blocked("it is asked what it is")
+                    raise Blocked("its type is tested")
                 return None
             case ast.For(iter=iterated) if iterated is node:
                 return self._loop(value, parent, parent.target)
@@ -362,7 +362,7 @@ class Followed:
                     if not self._is_container(value.script, root):
                         return False
                     if not isinstance(value.script.parent(parent), ast.Expr):
-                        raise Blocked(f"a list's `{name}` is asked whether it is there")
+                        raise Blocked(f"a list's `{name}` is tested for existence")
                     self._keep(value.script, root, value.is_text)
                     return True
         return False
@@ -416,14 +416,14 @@ class Followed:
         return True
 
     def _is_passed(self, value: DeferredValue, node: ast.expr) -> bool:
-        """Return True if a function of the program takes `node`, where it is followed."""
+        """Return True if a function of the program takes `node`, and it is followed there."""
         found = passed_to(value.script, node)
         if found is None:
             return False
         if isinstance(found, Taker):
             script, function, name, owner = found
             if owner is not None and is_shown_in_steps(value.script, owner, self.deferral.always):
-                raise Blocked(f"`{ast.unparse(owner)}` is shown or handed on in every step")
+                raise Blocked(f"`{ast.unparse(owner)}` is shown or passed on in every step")
             self._parameter(script, function, name, owner, value.is_text)
         else:
             for name in found:
@@ -600,7 +600,9 @@ class Followed:
 
     def _made(self, script: Script, owner: ast.expr, made: ast.expr | None, is_text: bool) -> None:
         """`logs = self.losses()`: what the function returns is the same list or dict."""
-        unknown = Blocked(f"`{ast.unparse(owner)}` is not known to be a list or dict of its own")
+        unknown = Blocked(
+            f"`{ast.unparse(owner)}` may not be a list or dict that this code alone uses"
+        )
         called = called_function(script, made) if isinstance(made, ast.Call) else None
         if called is None or made is None:
             raise unknown

@@ -1,4 +1,4 @@
-"""How numbers are formatted, and what asks for them, as findings say it."""
+"""How numbers are formatted, and which code needs the text, in the words of findings."""
 
 from __future__ import annotations
 

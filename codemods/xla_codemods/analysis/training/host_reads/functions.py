@@ -1,4 +1,4 @@
-"""Functions of numbers on their way, and functions of this file that take them."""
+"""Functions of deferred numbers, and functions of this file that take such numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_MATH = frozenset("exp log log10 log1p log2 sqrt".split())
 
 
 def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
-    """`min(best, value)`, `math.exp(value)`, `round(value, 4)`: not where what it raises is caught around it."""
+    """`min(best, value)`, `math.exp(value)`, `round(value, 4)`: not if an exception of the call is caught."""
     if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
         return False
     func = call.func
@@ -176,7 +176,7 @@ def extreme(script: Script, test: ast.Compare) -> Extreme | None:
 def _kept_of(
     body: list[ast.stmt], sides: list[str]
 ) -> tuple[ast.Name, ast.expr, tuple[ast.Assign, ...]] | None:
-    """`best = value`, of the two sides that are compared, and what else is kept where it holds: `best_step = step`."""
+    """Return `best = value` of the two compared sides, and other assignments if it holds: `best_step = step`."""
     kept: list[tuple[ast.Name, ast.expr]] = []
     beside: list[ast.Assign] = []
     names: list[str] = []
@@ -204,7 +204,7 @@ def _kept_of(
 
 
 def _is_kept(value: ast.expr) -> bool:
-    """`value`, `loss.item()`: the same when it is asked for twice."""
+    """`value`, `loss.item()`: the same if evaluated twice."""
     match value:
         case ast.Call(func=ast.Attribute(attr="item", value=ast.Name()), args=[], keywords=[]):
             return True
@@ -212,7 +212,7 @@ def _is_kept(value: ast.expr) -> bool:
 
 
 def takes_values(script: Script, function: FunctionNode, name: str) -> bool:
-    """True if all calls of `function` that are seen give its parameter `name` what stays as it is: no objects."""
+    """Return True if all visible calls of `function` give its parameter `name` an immutable value."""
     if script.is_imported_elsewhere(function.name):
         return False
     for call, scope in script.index.calls_of(function.name):

@@ -20,7 +20,7 @@ _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
 
 def is_stable(script: Script, node: ast.AST) -> bool:
-    """Options, and the lengths of loaders: the same whenever they are asked for."""
+    """Options, and the lengths of loaders: the same at every evaluation."""
     if script.dotted(node) in STREAMS:
         return True
     match node:

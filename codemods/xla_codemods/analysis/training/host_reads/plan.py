@@ -111,7 +111,7 @@ def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:
     while work:
         node = work.pop()
         if node is read or not isinstance(node, ast.expr) or isinstance(node, ast.BoolOp):
-            work += ast.iter_child_nodes(node)  # of `and` and `or` each side is asked
+            work += ast.iter_child_nodes(node)  # each side of `and` and `or` is evaluated
         elif is_device_tensor(script, node):
             yield node
         else:
@@ -160,7 +160,7 @@ def _calls_around(script: Script, node: ast.AST) -> list[ast.expr]:
 
 
 def _together_with_conditions(script: Script, deferrals: Collection[Deferral]) -> None:
-    """What is shown where a condition holds that is asked later is shown with it."""
+    """Show the values under a deferred condition together with the condition."""
     conditions = {
         shown for deferral in deferrals for shown in deferral.later if isinstance(shown, ast.If)
     }

@@ -102,7 +102,7 @@ def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
 
 
 def _is_a_count(node: ast.Call) -> bool:
-    """`(pred == y).sum()`, `pred.eq(y).sum()`: an integer, whoever asks for it."""
+    """`(pred == y).sum()`, `pred.eq(y).sum()`: always an integer."""
     match node.func:
         case ast.Attribute(attr="sum", value=ast.Compare(ops=[_])):
             return not node.args and not node.keywords

@@ -66,7 +66,7 @@ def is_host_value(read: ast.AST, script: Script) -> TypeGuard[ast.Call]:
 
 
 def show_tensors(deferral: Deferral, read: ast.AST, tensors: list[ast.expr]) -> bool:
-    """True if `read` shows `tensors` themselves in a call. Copies on the host look the same where one number is formatted."""
+    """Return True if `read` shows `tensors` themselves in a call. Host copies look the same if one number is formatted."""
     script = deferral.script
     statement = script.statement(read)
     call = statement.value if isinstance(statement, ast.Expr) else None
@@ -120,7 +120,7 @@ def _logs_numbers(deferral: Deferral, call: ast.Call, tensors: list[ast.expr]) -
 
 
 def defer_condition(deferral: Deferral, statement: ast.AST, reads: Collection[ast.expr]) -> bool:
-    """`if loss.item() > 9: print(loss.item())`: what it shows is read with its condition, also where that is rare."""
+    """`if loss.item() > 9: print(loss.item())`: defer the shown values together with the condition, even a rare one."""
     condition = deferrable_condition(deferral.script, statement)
     if condition is None:
         return False

@@ -1,4 +1,4 @@
-"""Calls that only show a value to people: what they are given may come later."""
+"""Calls that only show a value to the user, so that their arguments may arrive later."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
         return not dotted
     if func.attr == "write":
         if dotted in _WRITES:
-            return isinstance(script.parent(call), ast.Expr)  # nobody counts what was written
+            return isinstance(
+                script.parent(call), ast.Expr
+            )  # the number of written characters is unused
         return _is_called(func.value, _BAR) and own
     return func.attr == "print" and library_of(makers(script, func.value)) in _PRINTING
 
@@ -148,7 +150,7 @@ def runs_to_its_end(loop: Loop) -> bool:
 
 
 def is_written_to_a_file(script: Script, call: ast.Call) -> bool:
-    """`f.write(...)`, `print(..., file=f)`, `writer.writerow(...)`, where the file is opened in the same function."""
+    """`f.write(...)`, `print(..., file=f)`, `writer.writerow(...)`, if the same function opens the file."""
     return file_of(script, call) is not None
 
 

@@ -1,4 +1,4 @@
-"""Texts that a read is put into and that are kept: `message = f"{step}: {loss.item():.4f}"`, which is on its way then."""
+"""Kept texts that contain a read and so become deferred: `message = f"{step}: {loss.item():.4f}"`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LISTED = (ast.Tuple, ast.List, ast.ListComp, ast.GeneratorExp, ast.comprehensio
 
 
 def text_around(script: Script, node: ast.AST) -> ast.expr | None:
-    """The largest text of its statement that `node` is put into; None where what is made of it is no text."""
+    """Return the largest text in the statement that contains `node`; None if the result is not a text."""
     found: ast.expr | None = None
     child, is_one = node, False  # whether `child` is a text
     while (parent := script.parent(child)) is not None:
@@ -66,7 +66,7 @@ def _makes_text(script: Script, parent: ast.AST, child: ast.AST, is_one: bool) -
 
 
 def is_printed(script: Script, node: ast.AST) -> bool:
-    """`print(message)`, `f"{message}"`, which take a text on its way as they take any object."""
+    """`print(message)`, `f"{message}"`, which take a deferred text like any object."""
     match script.parent(node):
         case ast.FormattedValue():
             return True

@@ -1,1 +1,1 @@
-"""Models whose sharding, or stages, are left to a person, and the training steps that are left with them."""
+"""Models whose sharding or stages need manual changes, and the training steps that depend on them."""

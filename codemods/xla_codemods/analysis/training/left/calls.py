@@ -37,7 +37,7 @@ _SHARDS = frozenset((*CLASSES, *FUNCTIONS))
 
 
 class LeftCall(NamedTuple):
-    """One such call: what it is called, and the expression of the model that it is given."""
+    """One such call: its name, and the expression of the model that it receives."""
 
     call: ast.Call
     name: str

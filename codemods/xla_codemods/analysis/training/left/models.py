@@ -1,7 +1,7 @@
 """Which names of a file stand for a model that is sharded, or cut, by a call that is left: followed through the file.
 
-A name is followed through assignments, loops over layers, functions of the file and those of other modules, `.to(...)`
-and wrappers. What cannot be followed is unknown; who asks decides what that means.
+A name is followed through assignments, loops over layers, functions of this file and of other modules, `.to(...)`
+and wrappers. A name that cannot be followed is unknown; the caller decides what that means.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LeftModels:
         return bool(self._paths or self.calls)
 
     def of(self, node: ast.expr) -> Why | None:
-        """Why the model `node` is left; None where nothing shows that it is."""
+        """Return why the model `node` is not migrated; None if nothing shows that."""
         path = self._path(node)
         if path is None:
             return None

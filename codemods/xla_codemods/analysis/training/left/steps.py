@@ -1,4 +1,4 @@
-"""A training step is migrated whole: where the sharding of its model is left to a person, so is the step.
+"""A training step is migrated whole: if its model's sharding needs a manual change, so does the step.
 
 Else a script would be half migrated: `xla.optimizer_step` would average gradients of which each process has a part of
 its own, and a scaler that FSDP's step needs would be gone.
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # What rules find of a step, as they say (`Rule.of_step`).
 _STEP, _MARK, _PRECISION, _FILE, _WRAPPER = "step", "mark", "precision", "file", "wrapper"
-_LEFT = "{}. It stays as long as {}, which the model is handed to, does: migrate both together"
+_LEFT = "{}. It is unchanged as long as {}, which takes the model, is: migrate both together"
 _STEPS = (
-    "the step of `{}` trains a model that is handed to {}, which is left to you: what takes its place decides what the step is "
-    "on XLA, so the step stays, too: migrate both together"
+    "the step of `{}` trains a model passed to {}, which you need to migrate by hand: the replacement decides what a step is "
+    "on XLA, so xla-migrate does not change the step: migrate both together"
 )
 
 

@@ -1,7 +1,7 @@
 """What one replica of several may run alone: behind a test of the rank, seen or within a function that is called.
 
-On a device it launches what it reads or saves, and with it the collectives that are recorded and not launched, such as
-those of averaged gradients: it then waits for replicas that launch something else (fact 1.41).
+On a device it launches what it reads or saves, together with recorded collectives that are not launched yet, such as
+the averages of gradients: it then waits for replicas that launch something else (fact 1.41).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _name(func: ast.expr) -> str:
 def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], list[FunctionNode]]:
     """The functions of this file that are called: those known, or else methods of that name, of whatever class.
 
-    `for callback in callbacks: callback.on_step(self)` calls one of the latter.
+    `for callback in callbacks: callback.on_step(self)` calls such a method.
     """
     scope = script.index.scope(func)
     definition = script.local_method(func, scope) or script.value(func, scope).definition

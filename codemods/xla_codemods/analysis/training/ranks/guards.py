@@ -28,15 +28,15 @@ Ranks = Container[ast.expr]
 
 
 class Guard(NamedTuple):
-    """What a test lets pass: some replicas only; `first` where it is the first one (else all the others)."""
+    """The replicas that a test admits: some only; `first` if it is the first one (else all the others)."""
 
     first: bool
 
 
 def guard(test: ast.expr, ranks: Ranks = ()) -> Guard | None:
-    """`test` as a test of the rank; None where all replicas pass, or nothing can be said.
+    """Return `test` as a test of the rank; None if all replicas pass, or that is unknown.
 
-    `ranks`: what holds a rank besides what is called so (`rank_names`).
+    `ranks`: further names that hold a rank (`rank_names`).
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         if _is_rank(test.operand, ranks):
@@ -66,7 +66,7 @@ def named_as_a_rank(node: ast.expr) -> bool:
 
 
 def _bool(test: ast.BoolOp, ranks: Ranks) -> Guard | None:
-    """`a and rank == 0` lets the first pass; `not distributed or rank == 0` too, where there are several."""
+    """`a and rank == 0` admits the first; so does `not distributed or rank == 0` if there are several."""
     found = [g for value in test.values if (g := guard(value, ranks)) is not None]
     return found[0] if found else None
 

@@ -36,7 +36,7 @@ class RankNames:
         return False
 
     def _is_attribute(self, name: str) -> bool:
-        """`args.gpu`, where all that is assigned to a `gpu` is a rank."""
+        """`args.gpu`, if every value assigned to a `gpu` is a rank."""
         if name not in self._known:
             self._known[name] = False  # while it is looked at
             values = self._values().get(name, [])
@@ -70,7 +70,7 @@ class RankNames:
         return self._known[key]
 
     def _given(self, binding: Binding, name: str, home: Scope) -> list[ast.expr] | None:
-        """What `binding` gives its name; None where nobody knows."""
+        """Return the values that `binding` gives its name; None if unknown."""
         if binding.how == "assign" and binding.value is not None:
             value: ast.expr | None = binding.value
             for index in binding.path:

@@ -1,1 +1,1 @@
-"""Gradient scalers: where they are used, and what is left without them."""
+"""Gradient scalers: their uses, and the code that remains without them."""

@@ -1,7 +1,7 @@
 """Branches that say the same once loss scaling is gone.
 
 `if use_amp: scaler.scale(loss).backward()` `else: loss.backward()` has nothing left to decide: the two branches
-are compared as they will be, and where they are equal one of them takes the place of the `if`.
+are compared as they will be after the rewrite, and if they are equal, one of them replaces the `if`.
 """
 
 from __future__ import annotations

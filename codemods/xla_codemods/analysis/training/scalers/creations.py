@@ -103,7 +103,7 @@ def _place(script: ParsedFile, target: ast.expr) -> tuple[str, ast.AST]:
 
 
 def targets_of(statement: ast.stmt | None) -> list[ast.expr]:
-    """What an assignment binds; nothing where there is none."""
+    """Return what an assignment binds; nothing if there is none."""
     if isinstance(statement, ast.Assign):
         return [
             element

@@ -144,7 +144,7 @@ def _gives_a_scaler(script: ParsedFile, value: ast.expr, scope: Scope) -> bool:
 
 
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
-    """Names, attributes and subscripts that stand for a scaler where they are read (or deleted)."""
+    """Yield names, attributes and subscripts that are a scaler when they are read (or deleted)."""
     bound = {name for creation in creations for name in bound_names(creation)}
     bound |= {text.rpartition(".")[2] for text in scalers_by_use(script)}
     index = script.index
@@ -230,7 +230,7 @@ class _Finder:
             self.uses.handed_out = True
 
     def is_local(self, node: ast.expr, call: ast.Call, scope: Scope) -> bool:
-        """True if `call` is of a function of this file which gives `node` a name of its own."""
+        """Return True if `call` is of a function of this file that binds `node` to a parameter."""
         function, skip_self = self.called(call, scope)
         if function is None:
             return False
@@ -389,7 +389,7 @@ _MOVES = (
 
 
 def _is_test(parent: ast.AST | None, node: ast.expr) -> bool:
-    """True if `node` is asked for its truth."""
+    """Return True if the truth of `node` is tested."""
     if isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)):
         return parent.test is node
     if isinstance(parent, ast.BoolOp):

@@ -33,7 +33,7 @@ class Counters:
 
     @cached_property
     def loops(self) -> set[ast.AST]:
-        """Loops each turn of which is a graph of its own: those that train, those that evaluate, and those that yield."""
+        """Loops each turn of which is a separate graph: those that train, those that evaluate, and those that yield."""
         training = self.script.training
         return {loop for loop in map(self._yields, self._yielding) if loop is not None} | {
             loop.node

@@ -21,7 +21,7 @@ _READING = frozenset({"item", "tolist", "cpu", "numpy", "long", "int", "detach"}
 
 
 def cuts(script: Script) -> Iterator[ast.expr]:
-    """What takes as much of a batch, in each step or where it is collated, as its longest sample has."""
+    """Yield slices that cut a batch to its longest sample, in each step or in the collate function."""
     if not script.source.mentions(*_LONGEST):
         return
     said: set[tuple[ast.AST | None, str]] = set()

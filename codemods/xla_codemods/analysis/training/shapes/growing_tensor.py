@@ -1,4 +1,4 @@
-"""A tensor that is one longer in every turn: each turn is a graph of its own."""
+"""A tensor that grows by one in every turn, so that each turn is a separate graph."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
 
 
 def _is_of_one_step(script: Script, call: ast.Call) -> bool:
-    """True where all turns of the loop are part of one graph, the same in each step.
+    """Return True if all turns of the loop are part of one graph, the same in each step.
 
     In a module's own `forward`, and in a loop of so many turns whose outcome is differentiated behind it.
     """

@@ -81,7 +81,7 @@ def _is_boolean(script: Script, node: ast.expr) -> bool:
 
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:
-    """`data.train_mask`, `batch["mask"]`, a parameter `mask`: of those of whom nothing else is known."""
+    """`data.train_mask`, `batch["mask"]`, a parameter `mask`: by name, if nothing else is known."""
     name = last_name(node)
     if name is None or not re.search(r"(?:^|_)mask$", name) or script.value(node).kinds - {NONE}:
         return False
@@ -92,7 +92,7 @@ def is_called_a_mask(script: Script, node: ast.expr) -> bool:
 
 
 def _is_given(script: Script, node: ast.expr) -> bool:
-    """`labels.view(-1)`, `labels`: what a module's `forward` is given, and nobody says what it is."""
+    """`labels.view(-1)`, `labels`: a parameter of a module's `forward` whose value is unknown."""
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr not in _SHAPING:
             return False

@@ -24,7 +24,7 @@ _COLLATORS = frozenset(
         "data.data_collator.DataCollatorWithPadding",
     )
 )
-# Trainers that pad with what they are given to tokenize, where they are given no collator.
+# Trainers that pad with the tokenizer that they receive, if they receive no collator.
 _TRAINERS = frozenset({"transformers.Trainer", "transformers.trainer.Trainer"})
 # Arguments of trainers that pad always.
 _OF_TRL = frozenset(f"trl.{kind}Config" for kind in ("SFT", "DPO", "KTO", "Reward"))
@@ -35,7 +35,7 @@ _MULTIPLE = "give `pad_to_multiple_of`, as long as samples are at most, or pack 
 
 
 class Padding(NamedTuple):
-    """One place that pads to the longest, with what to say and, where the length is given, the edit."""
+    """One place that pads to the longest, with the message and, if the length is given, the edit."""
 
     node: ast.expr
     message: str

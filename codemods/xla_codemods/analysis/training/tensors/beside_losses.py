@@ -1,6 +1,6 @@
 """Tensors that a training step computes from what its loss is computed from: `clip_fraction`, `approx_kl`, an entropy.
 
-Torch computes with tensors of one device alone, so they are where the loss is.
+Torch computes with tensors of one device alone, so they are on the loss's device.
 """
 
 from __future__ import annotations

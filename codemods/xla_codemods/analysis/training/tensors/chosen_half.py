@@ -16,7 +16,7 @@ from .kept_half import keeps_half
 if TYPE_CHECKING:
     from ...script import Script
 
-# Tests that ask for a precision: float16 is an option then, or follows a tensor.
+# Tests of a precision: float16 is an option then, or follows a tensor.
 DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)
 _TEXTS = {"float16": "bfloat16", "fp16": "bf16"}
 _FLAG = Pattern(r"half|fp16|float16", re.IGNORECASE)
@@ -168,7 +168,7 @@ def chosen_in(script: Script, choice: Choice, test: ast.expr, is_positive: bool)
 
 
 def _is_option(script: Script, test: ast.expr) -> bool:
-    """Return True if `test` follows the type of a tensor, or asks for a precision or something else."""
+    """Return True if `test` follows the type of a tensor, or tests a precision or another option."""
     asks_or = any(isinstance(n, ast.BoolOp) and isinstance(n.op, ast.Or) for n in walk(test))
     text = script.segment(test)
     return ".dtype" in text or (asks_or and DECIDING.search(text) is not None)

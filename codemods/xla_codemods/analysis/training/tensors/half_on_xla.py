@@ -79,7 +79,7 @@ def _says_cpu(node: ast.expr) -> bool:
 
 
 def _for_cuda_only(script: Script, test: ast.expr) -> list[Replace]:
-    """Return the edit that makes `test` ask for CUDA, if that is known to mean the same elsewhere."""
+    """Return the edit that makes `test` test for CUDA, if that is known to mean the same elsewhere."""
     cuda = f"{script.spell(_CUDA, script.index.scope(test))}()"
     match test:
         case ast.Compare(left=ast.Attribute(attr="type") as left, ops=[op]):

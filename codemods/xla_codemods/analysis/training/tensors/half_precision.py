@@ -1,4 +1,4 @@
-"""float16, and its neighbour float64, where they are written out."""
+"""float16, and float64, as they are written out in a script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_half(script: ParsedFile, node: ast.AST | None, scope: Scope | None = None
 
 
 def bfloat16_for(script: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
-    """What `node` is called in bfloat16, where it is float16."""
+    """Return the name of `node` in bfloat16, if it is float16."""
     return script.spell("torch.bfloat16", scope) if is_half(script, node, scope) else None
 
 

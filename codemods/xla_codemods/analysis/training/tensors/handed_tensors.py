@@ -1,4 +1,4 @@
-"""Tensors that a function asks for by type, since it is handed numbers, too: `if isinstance(v, torch.Tensor): v = v.item()`."""
+"""Tensors that a function tests by type, since it also receives numbers: `if isinstance(v, torch.Tensor): v = v.item()`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"}
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
     """True if `node` is a tensor by a test around it, in a function that other modules call in their training steps.
 
-    Or is to be one: they hand over numbers that they read of tensors, and will hand over these.
+    Or will be one: callers now pass numbers that they read from tensors, and will pass the tensors.
     """
     return is_tested(script, node) and any(_handed(script, node))
 

@@ -33,7 +33,7 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
 
 
 def _computes_gradients(script: Script, function: FunctionNode | None) -> bool:
-    """True if `function`, or the module where that is None, does so, or has a loop that does; also by others that it calls."""
+    """Return True if `function` (None: the module) does so, or has a loop that does, also through functions that it calls."""
     if any(script.function(b) is function for b, _ in script.index.calls_of("backward")):
         return True
     if function is not None and BACKWARD in script.training.function_effects(function):

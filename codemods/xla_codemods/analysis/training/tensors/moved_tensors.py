@@ -1,4 +1,4 @@
-"""What is surely moved to the accelerator, though nobody knows what it is: `x.to(device)`, followed to where it is used."""
+"""Values of unknown type that are surely moved to the accelerator: `x.to(device)`, followed to their uses."""
 
 from __future__ import annotations
 

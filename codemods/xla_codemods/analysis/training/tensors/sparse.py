@@ -17,7 +17,7 @@ from ...syntax import statements
 if TYPE_CHECKING:
     from ...script import Script
 
-# Functions that make one, or say what only one is asked.
+# Functions that make a sparse tensor, or that only sparse tensors have.
 MAKERS = (
     "torch.sparse_coo_tensor",
     "torch.sparse_csr_tensor",
@@ -45,7 +45,7 @@ _WRAPPING = frozenset(
 )
 _MOST_HANDS = 10  # through which one comes
 
-# One of these stands where one is made.
+# The code contains one of these words if it makes one.
 _WORDS = tuple(
     sorted(
         {"to_sparse", "sparse.", *(name.rpartition(".")[2] for name in MAKERS)}
@@ -78,7 +78,7 @@ class SparseTensors:
         self._cut = False  # whether that search went through more than `_MOST_HANDS`
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
-        """Where `node` is made, if it may be a sparse tensor; None where it is none, or nobody knows."""
+        """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
         return self.origin_in(self.home, node)
 
     def origin_in(self, view: View, node: ast.expr) -> SparseOrigin | None:
@@ -101,7 +101,7 @@ class SparseTensors:
 
     @cached_property
     def _anywhere(self) -> bool:
-        """True if one may be made at all; other modules are asked only where a tensor may come from them."""
+        """Return True if one may be made at all; other modules are searched only if a tensor may come from them."""
         project = self._project
         return (project is not None and project.mentions(*_WORDS)) or self._here
 

@@ -1,7 +1,7 @@
 """Sparse tensors that are moved to the device, and what is done with them there.
 
-`xla.sparse` takes their place on XLA. It can multiply, and little else: one use that is seen and that it cannot do leaves
-the move to a person. What is not seen raises there.
+On XLA, `xla.sparse` replaces them. It can multiply, and little else: if one visible use is not supported, the
+move needs a manual change. A use that is not visible raises at run time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOVES = ("cuda", "to")
 
 
 class SparseMoves(SparseTensors):
-    """The sparse tensors that are on the device: `origin` gives where they are moved."""
+    """The sparse tensors that are on the device: `origin` gives the location of the move."""
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
@@ -75,7 +75,7 @@ class SparseMoves(SparseTensors):
 
     @cached_property
     def refused(self) -> str | None:
-        """A use of one on the device that the runtime cannot do, as it is written; None where none is seen."""
+        """Return an unsupported use of a sparse tensor on the device, as it is written; None if none is seen."""
         project = self._script.project
         paths = project.program_paths if project is not None else []
         views = (self.home, *(v for v in map(self.callees.view, paths) if v is not None))

@@ -31,7 +31,7 @@ from .scripts import SCRIPT, migrated_lines
         ("scheduler.step(loss.item())", "pass", "`scheduler.step` does with it"),
         ("total += loss.item()\nif total > 3: names.append(step)", "pass", "the script decides on it"),
         ("other.update(loss.item())", "pass", "what `other.update` does with it is not known"),
-        ("meter.update(loss.item()); names.append(str(meter))", "pass", "`meter` is shown or handed on in every step"),
+        ("meter.update(loss.item()); names.append(str(meter))", "pass", "`meter` is shown or passed on in every step"),
         ("with open('log', 'a') as f: f.write(f'{loss.item()}')", "pass", "`f` is opened in every step): open the file once"),
         ("out.write(f'{loss.item()}')", "pass", "what `out.write` does with it is not known"),
         ("csv.writer(out).writerow([step, loss.item()])", "pass", "cannot be deferred"),

@@ -68,15 +68,15 @@ def test_who_looks_at_it_waits(seen: str, last: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("made", "line", "seen", "why"),
     [
-        ("curve = np.zeros(9)", f"{FILLED}\nprint(curve.mean())", "pass", "is asked for in every step"),
-        ("curve = np.zeros(9)", f"{FILLED}\ncurve[0] += 1", "pass", "is asked for in every step"),
+        ("curve = np.zeros(9)", f"{FILLED}\nprint(curve.mean())", "pass", "is needed in every step"),
+        ("curve = np.zeros(9)", f"{FILLED}\ncurve[0] += 1", "pass", "is needed in every step"),
         ("curve = np.zeros(9); same = curve", FILLED, "print(same)", "has other names"),
         ("curve = np.zeros(9); show(curve)", FILLED, "pass", "has other names"),
         ("curve = np.zeros(9)", f"try:\n    {FILLED}\nexcept IndexError: pass", "pass", "is caught"),
         ("curve = np.zeros(9)", FILLED, "row = curve[:3]", "has other names"),
         ("curve = np.zeros(9)", FILLED, "print(curve.reshape(3, 3))", "has other names"),
         ("curve = epochs.curve", "curve[step:] = loss.item()", "pass", ""),
-        ("curve = np.asarray(epochs)", FILLED, "pass", "not known to be an array of its own"),
+        ("curve = np.asarray(epochs)", FILLED, "pass", "may share its memory with another array"),
         ("curve = torch.zeros(9, device=epochs)", FILLED, "pass", ""),
         ("curve = np.zeros(9)", "curve[:step] = loss.item()", "pass", "is not one element"),
     ],

@@ -1,4 +1,4 @@
-"""`if` and `assert` statements that are asked later: what they show, and how they end the training."""
+"""`if` and `assert` statements that are evaluated later: what they show, and how they end the training."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Condition(NamedTuple):
-    """A statement that shows something, or ends the training, where `test` holds; an assertion where it does not.
+    """A statement that shows something, or ends the training, if `test` holds; an assertion if it does not.
 
     Attributes:
-        test: What is asked.
+        test: The condition.
         shows: `print("not finite", step)` and the like.
         how: It ends by "exit", "raise" or "assert"; or "" where it goes on.
         end: `sys.exit(1)`, what is raised, or an assertion's message.

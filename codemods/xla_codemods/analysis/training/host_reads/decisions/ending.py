@@ -1,4 +1,4 @@
-"""What ends the training where a value is not as it should be: `if not math.isfinite(loss): sys.exit(1)`.
+"""Code that ends the training on a bad value: `if not math.isfinite(loss): sys.exit(1)`.
 
 Behind the step it ends as it would have ended in it: what is shown and saved waits in the same order.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ...training import Loop
 
 _ENDS = "it ends the training, and"
-_MOST_CALLERS = 3  # by which an error is followed to whoever catches it
-# What is caught where a training is only interrupted.
+_MOST_CALLERS = 3  # the number of callers through which an error is followed to its handler
+# Exceptions that handlers catch when a training is only interrupted.
 _INTERRUPTS = frozenset({"GeneratorExit", "KeyboardInterrupt", "StopIteration"})
 
 
 def refuse_to_end_later(script: Script, statement: ast.AST, raised: str) -> None:
-    """Raises `Blocked` unless all that happens until then is what the training would not have done, and nobody looks at."""
+    """Raise `Blocked` unless the steps until then have no visible effect."""
     if script.path.endswith(".ipynb"):
         raise Blocked(f"{_ENDS} a notebook's kernel goes on, with the weights")
     loops = _stepping_loops(script, statement, ())
@@ -142,7 +142,7 @@ def _waits_at_its_end(loop: Loop) -> bool:
 
 
 def _may_be_waited_for(loop: Loop) -> bool:
-    """True if the line behind `loop` runs however it is left, but for an error."""
+    """Return True if the line after `loop` runs however the loop is left, except by an error."""
     node = loop.node
     assert isinstance(node, (ast.For, ast.While))
     leaves = any(isinstance(n, ast.Return) for n in walk_body(node.body))
@@ -150,7 +150,7 @@ def _may_be_waited_for(loop: Loop) -> bool:
 
 
 def _yields(loop: Loop) -> bool:
-    """True if somebody takes what `loop` yields, and may leave it."""
+    """Return True if other code takes what `loop` yields, and may abandon it."""
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(loop.node))
 
 
@@ -169,7 +169,7 @@ def _may_be(script: Script, raised: str, caught: str) -> bool:
 
 
 def _kinds(script: Script, name: str) -> set[str] | None:
-    """What an error called `name` is: its class, and those that it derives from. None where that is not known."""
+    """Return the class of an error called `name` and its base classes. None if unknown."""
     found = script.module.bindings.get(name, [])
     if not found:
         known = getattr(builtins, name, None)

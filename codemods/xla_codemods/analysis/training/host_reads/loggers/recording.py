@@ -31,7 +31,7 @@ _FUNCTIONS = frozenset(
 _LIBRARIES = ("csv.", "json.", "logging.", "math.", "numpy.", "os.path.", "statistics.", "sys.std")
 _OF_OPTIMIZERS = frozenset({"defaults", "param_groups", "state"})
 _BASES = frozenset({"object", "SummaryWriter"})
-# What lists, files, texts, loggers and writers of others are asked.
+# Methods of lists, files, texts, loggers and other writers that may be called.
 _METHODS = frozenset(
     "add add_scalar add_scalars append center copy critical debug error extend flush format get info item items join keys ljust lower"
     " popleft replace rjust setdefault split strip title update upper values warning write writelines writeheader writerow writerows".split()
@@ -39,8 +39,8 @@ _METHODS = frozenset(
 
 
 def only_records(script: Script, other: Script, definition: ast.ClassDef, method: str) -> bool:
-    """True if `method` of the class, which stands in `other`, changes what belongs to its object alone, and nobody looks
-    at that but through its methods.
+    """Return True if `method` of the class, which is in `other`, changes only its own object, and other code sees
+    the change only through methods of the object.
     """
     lineage = list(other.inference.lineage(definition))
     for owner in lineage:

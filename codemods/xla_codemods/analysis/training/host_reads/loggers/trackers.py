@@ -1,6 +1,6 @@
 """Trackers of libraries and loggers of the project, which store or show the values that they are given.
 
-What tells one something is made later, and names it (`to=logger`): what waits is done before anything else is asked of it.
+A call that logs to such an object is deferred and names the object (`to=logger`): pending calls run before any other use of it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"
 
 
 def logged_to(script: Script, call: ast.Call) -> str | None:
-    """What `call`, a statement, tells something, as it is written: `logger`, `self.writer`; None where it does more."""
+    """Return the text of the object that the statement `call` logs to: `logger`, `self.writer`; None if it does more."""
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr in _ENDING:
         return None
@@ -66,7 +66,7 @@ def takes_tensors(script: Script, call: ast.Call) -> bool:
 def logged_in_each_step(script: Script, owner: str, always: Collection[ast.AST]) -> list[ast.Call]:
     """Return the calls that log to `owner` in every step.
 
-    Raises `Blocked` where it is asked for something there: it would have to wait for what it has been logged_to.
+    Raises `Blocked` if the object is used for a result there: it would have to wait for the deferred calls.
     """
     found: list[ast.Call] = []
     for node in always:
@@ -86,7 +86,7 @@ def logged_in_each_step(script: Script, owner: str, always: Collection[ast.AST])
 
 
 def _named(node: ast.expr) -> ast.expr | None:
-    """`run` of `run["loss"]`, `self.logger`; what is computed anew has no name, but for `Logger.current_logger()`."""
+    """Return `run` of `run["loss"]`, `self.logger`; a computed object has no name, except `Logger.current_logger()`."""
     while isinstance(node, ast.Subscript):
         node = node.value
     inner = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else node

@@ -51,7 +51,7 @@ def callers_of(
         parent = other.parent(node)
         if not isinstance(parent, ast.Call) or parent.func is not node:
             if other is script:
-                raise Blocked(f"`{name}`, which returns it, is handed on")
+                raise Blocked(f"`{name}`, which returns it, is passed on")
             raise unknown
         calls.append((other, parent))
     if not calls:
