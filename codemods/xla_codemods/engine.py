@@ -202,9 +202,9 @@ def _with_fixes(
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
     source = project.modules.source(project.path, data) if project is not None else Source(data)
     wrappers, parallel = options.wrappers, options.parallel
-    # What a person has written for torch_xla is read where they read it: launches stay.
+    # Code written by hand for torch_xla reads values at the original points: reads are not deferred.
     later = not options.origin and all(map(options.selects, _DEFERRING))
-    # In the native style calls of torch_xla's are what is to be there.
+    # In the native style, calls of torch_xla's functions are the result.
     is_native = options.origin == "torch_xla" and _NATIVE in source.text
     origin = "" if is_native else options.origin
     script = Script(source, path, wrappers, parallel, project, origin, options.style, later)

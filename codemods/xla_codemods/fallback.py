@@ -36,7 +36,7 @@ _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 def leftovers(
     rule: Rule, script: Script, unhandled: Unhandled, effort: str = MEDIUM
 ) -> Iterator[Finding]:
-    """Findings of `rule` at the uses that are its own by the catalog; of the last one, at those that are nobody's."""
+    """Yield findings of `rule` at the uses that the catalog assigns to it; for the last rule, at all unassigned uses."""
     engines: dict[str, list[Finding]] = {}
     for use in unhandled.uses:
         row = covering(use.dotted)
@@ -55,7 +55,7 @@ def leftovers(
 
 
 def _of_an_engine(name: str, findings: list[Finding]) -> Finding:
-    """One for all uses: what they are does not fail each by itself, and is replaced together."""
+    """Return one finding for all uses: they do not fail separately, and are replaced together."""
     first = next((f for f in findings if f.severity != INFO), findings[0])
     return first._replace(message=f"`{name}` trains on CUDA devices alone: {_INSTEAD_OF_ENGINES}")
 
@@ -209,6 +209,6 @@ def message(dotted: str, row: Row) -> str:
 
 
 def _is_private(dotted: str, row: Row) -> bool:
-    """True if `dotted` has no row of its own but its module's."""
+    """Return True if `dotted` has no row except its module's."""
     rest = dotted[len(row.name) :]
     return rest.startswith("._") and not rest.startswith(".__")

@@ -52,7 +52,7 @@ class _Suppression:
         self.used: set[str] = set()
 
     def covers(self, finding: Finding) -> bool:
-        """True if it speaks of such a finding; what of it does is then in use."""
+        """Return True if it suppresses such a finding, and note that it is in use."""
         if not self.codes:
             self.used.add(finding.code)
             return True
@@ -122,7 +122,7 @@ class Suppressions:
 
     def covers(self, finding: Finding) -> bool:
         """True if a comment on the first or last line of the finding's place, or of its statement, suppresses it."""
-        # Each is asked, since each that covers the finding is in use.
+        # Every comment is checked, since each that covers the finding is in use.
         if self.of_file and any([s.covers(finding) for s in self.of_file]):  # noqa: C419
             return True
         if not self.speaks or not self._may_cover(finding):
@@ -136,7 +136,7 @@ class Suppressions:
         return covered
 
     def keeps(self, code: str, name: str, node: ast.AST) -> bool:
-        """True if a comment suppresses what a rule would say of `node`, before the rule is asked."""
+        """Return True if a comment suppresses the rule's findings at `node`, before the rule runs."""
         first = getattr(node, "lineno", 1)
         last = getattr(node, "end_lineno", None) or first
         asked = (
@@ -203,7 +203,7 @@ def _comments(tokens: list[TokenInfo]) -> Iterator[_Suppression]:
 
 
 def _codes(text: str | None) -> list[str]:
-    """What stands between the brackets, one by one: nothing where there are none, `[]` where they are empty."""
+    """Return the codes between the brackets, one by one: none without brackets, `[]` if they are empty."""
     if text is None:
         return []
     return [code.upper() for code in re.split(r"[,\s]+", text.strip()) if code] or ["[]"]

@@ -165,14 +165,14 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
 def _finding(script: Script, node: ast.expr, entry: Wrapper, edit: Edit | None) -> Finding:
     message = entry.message or f"`{entry.dotted}` is for CUDA: use `{_shown(script, entry)}`"
     if edit is None:
-        why = "its arguments are not those of the mapping" if HOLE.search(entry.to) else ""
+        why = "its arguments differ from the mapping's" if HOLE.search(entry.to) else ""
         why = why or f"the file does not import `{entry.to.partition('.')[0]}`"
         return RULE.finding(script, node, f"{message}; {why}")
     return RULE.finding(script, node, message, edit, safety=entry.safety)
 
 
 def _shown(script: Script, entry: Wrapper) -> str:
-    """What takes the name's place, as a person would write it."""
+    """Return the name's replacement, as a user would write it."""
     if not HOLE.search(entry.to):
         return entry.to if "." in entry.to else f"{script.xla}.{entry.to}"
     letters = dict(zip("0123", "xyzw"), xla=script.xla)

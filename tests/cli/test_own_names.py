@@ -107,10 +107,10 @@ def test_files_without_torch_are_looked_at(run: Runner, here: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        ("mylib.to_gpu(x, 3)", "its arguments are not those of the mapping"),
-        ("mylib.to_gpu(*x)", "its arguments are not those of the mapping"),
-        ("mylib.to_gpu()", "its arguments are not those of the mapping"),
-        ("map(mylib.to_gpu, x)", "its arguments are not those of the mapping"),
+        ("mylib.to_gpu(x, 3)", "its arguments differ from the mapping's"),
+        ("mylib.to_gpu(*x)", "its arguments differ from the mapping's"),
+        ("mylib.to_gpu()", "its arguments differ from the mapping's"),
+        ("map(mylib.to_gpu, x)", "its arguments differ from the mapping's"),
         ("mylib.other()", "the file does not import `elsewhere`"),
     ],
 )

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from .row import ABSENT, HARMLESS, RAISES, REMOVED, REWRITTEN, RUNTIME, SILENT, SLOW, STAYS, Row
 
-# The rule for names that have none of their own.
+# The rule for names without a specific rule.
 CATCH_ALL = "XLA906"
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Rows of torch's names stand in rooms of their own: a script that leaves only such names needs no others.
+# Rows of torch's names are in separate modules: a script with only such names needs no other modules.
 _OF_TORCH = (
     "cuda",
     "memory",
@@ -79,7 +79,7 @@ def lookup(dotted: str) -> Row | None:
 
 
 def meant(text: str) -> list[Row]:
-    """The rows that `text` asks for: its own, those of its arguments, or that of the one name that ends so."""
+    """Return the rows that `text` names: its row, the rows of its arguments, or the one row whose name ends so."""
     row = lookup(text)
     plain = text.strip().removesuffix("()")
     found = [] if row is None else [row]
@@ -137,7 +137,7 @@ def _end(name: str) -> str:
 
 
 def _spellings(dotted: str) -> tuple[str, ...]:
-    """`torch.cuda.Stream()` is asked for as often as `torch.cuda.Stream`; so is `cuda.Stream`."""
+    """Users search for `torch.cuda.Stream()` as often as for `torch.cuda.Stream`, or for `cuda.Stream`."""
     plain = dotted.strip().removesuffix("()")
     home = _HOMES.get(plain.partition(".")[0])
     return (plain,) if home is None else (plain, home + plain[plain.find(".") :])

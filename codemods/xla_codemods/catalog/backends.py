@@ -50,7 +50,7 @@ CUDNN: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_available": ('xla.device_type() == "cuda"', "says yes where no device is")},
+        {"is_available": ('xla.device_type() == "cuda"', "true even without a device")},
         rule="XLA128",
     ),
     *rows(
@@ -105,7 +105,7 @@ CUDA: tuple[Row, ...] = (
         {
             "matmul.allow_tf32": (
                 'xla.set_float32_matmul_precision("high")',
-                "of TPUs the default is bfloat16, so a script that asks for exact float32 must say so to XLA (fact 1.108)",
+                "TPUs compute in bfloat16 by default, so a script that needs exact float32 must say so to XLA (fact 1.108)",
             ),
             "matmul.fp32_precision": _PRECISION,
         },

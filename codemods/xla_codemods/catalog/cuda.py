@@ -23,7 +23,7 @@ from .row import (
 _NO_STREAMS = "XLA orders the work itself: run the body without a stream"
 _ONE = "a process of XLA drives one device"
 _CAPTURE = "XLA compiles and replays whole graphs anyway: call the function directly, once per step"
-_ARCHITECTURE = "there is no CUDA architecture to ask for: do not branch on it"
+_ARCHITECTURE = "XLA has no CUDA architecture: do not branch on it"
 
 DEVICES: tuple[Row, ...] = (
     *rows(
@@ -101,7 +101,7 @@ DEVICES: tuple[Row, ...] = (
         {
             "get_device_capability": (
                 "xla.is_bf16_supported()",
-                "where it chooses bfloat16; there is no other capability to ask for",
+                "if it chooses bfloat16; XLA has no other capabilities",
             ),
             "get_device_properties": (
                 'xla.memory_info()["bytes_limit"]',

@@ -60,10 +60,10 @@ ROWS: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {
-            "is_nccl_available": ("xla.is_available()", "says yes where no CUDA device is"),
+            "is_nccl_available": ("xla.is_available()", "true even without a CUDA device"),
             'is_backend_available("nccl")': (
                 "xla.is_available()",
-                "says yes where no CUDA device is",
+                "true even without a CUDA device",
             ),
         },
         rule="XLA608",

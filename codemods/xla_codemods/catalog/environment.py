@@ -107,7 +107,7 @@ ROWS: tuple[Row, ...] = (
             "NVIDIA_DRIVER_CAPABILITIES": _CONTAINER,
             "NVIDIA_PIPELINE_ID": _CONTAINER,
             "NVIDIA_PYTORCH_VERSION": _CONTAINER,
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "asks whether CUDA is there",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "tests for CUDA",
             "TORCH_USE_CUDA_DSA": _DEBUG,
             "BNB_CUDA_VERSION": "of bitsandbytes",
             "FLASH_ATTENTION_FORCE_BUILD": _BUILD,

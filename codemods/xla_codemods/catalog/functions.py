@@ -189,7 +189,7 @@ FUNCTIONS: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"data_parallel": ("module(inputs)", "asks for CUDA devices")},
+        {"data_parallel": ("module(inputs)", "needs CUDA devices")},
         rule="XLA605",
     ),
 )

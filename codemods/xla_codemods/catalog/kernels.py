@@ -21,7 +21,7 @@ from .row import (
 
 _TRITON = "triton compiles for CUDA: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
 _TE = "fp8 of NVIDIA's tensor cores: use torch.nn's module in bfloat16"
-_GOSSIP = "averages weights by processes of its own: train with `xla.optimizer_step`, which averages gradients, or shard by `xla.FullyShardedDataParallel`"
+_GOSSIP = "averages weights between its processes: train with `xla.optimizer_step`, which averages gradients, or shard by `xla.FullyShardedDataParallel`"
 _NVML = "asks NVIDIA's driver: use the vendor's monitor (neuron-monitor, tpu-info) or `xla.memory_info()`"
 _DALI = (
     "decodes and augments on CUDA devices: use torchvision transforms in the DataLoader's workers"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 # What becomes of a name on XLA.
 REWRITTEN = "rewritten"  # a rule puts `instead` in its place
 REMOVED = "removed"  # a rule takes it away: there is nothing to do on XLA
-RUNTIME = "by hand"  # `instead` does it; where it goes is for a person to say
+RUNTIME = "by hand"  # `instead` replaces it; the user decides where to put it
 STAYS = "stays"  # it works, or does no harm
 ABSENT = "no equivalent"  # `note` says what to do
 
@@ -61,7 +61,7 @@ def rows(
 ) -> Iterator[Row]:
     """Rows that agree in all but name and text.
 
-    A name's text is what stands instead of it, or where nothing does, what to do; a pair is both.
+    A name's text is its replacement or, without one, the advice; a pair is both.
     """
     for name, text in names.items():
         if isinstance(text, tuple):

@@ -110,7 +110,7 @@ COMMUNICATION: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "version": "says that NCCL is there, also where no device is: do not branch on it",
+            "version": "reports NCCL even without a device: do not branch on it",
             "is_available": "do not branch on it: " + _BRANCH,
         },
         rule="XLA911",

@@ -57,7 +57,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     ),
     "torch_xla.experimental.dynamo_set_buffer_donor.dynamo_set_buffer_donor_": (
         "2.5",
-        "remove it: inputs are donated where they can be",
+        "remove it: inputs are donated when possible",
     ),
     "torch_xla.experimental.gpu": ("2.5", _CUDA),
     "torch_xla.experimental.pjrt": ("2.5", f"use `{_XR}`"),
@@ -124,7 +124,7 @@ VARIABLES: dict[str, str] = {
 
 
 def unread(name: str, value: str) -> str:
-    """What is to be said of a variable that other devices, or torch_xla 2.9 itself, do not read; "" where it is off."""
+    """Return the message about a variable that other devices, or torch_xla 2.9 itself, do not read; "" if it is off."""
     is_off = VARIABLES.get(name) == _ROUNDED and value.lower() in ("", "0", "false")
     return "" if is_off or name not in VARIABLES else f"`{name}` {VARIABLES[name]}"
 

@@ -33,7 +33,7 @@ class ImportGraph:
         if cycle not in self._loaded:
             found = _reach(cycle, self.imported)
             if not self.importers.get(path):
-                return found  # a program: no other module asks for its closure
+                return found  # a program: no other module needs its closure
             self._loaded[cycle] = found
         return self._loaded[cycle]
 

@@ -87,7 +87,7 @@ class Transformer(cst.CSTTransformer):
         self.moved: dict[
             int, list[Edit]
         ] = {}  # edits of a small statement that concern its whole line
-        self.quotes: list[str] = []  # those of the f-strings around the place
+        self.quotes: list[str] = []  # the quotes of f-strings around the position
 
     def on_visit(self, node: Node) -> bool:
         """Hand the edits of small statements to the line that holds them."""
@@ -131,7 +131,7 @@ class Transformer(cst.CSTTransformer):
             if not isinstance(result, Node):
                 break
             if isinstance(edit, Replace):
-                self.updated[id(original)] = result  # the node may be a hole of its own replacement
+                self.updated[id(original)] = result  # the node may be a hole of its replacement
                 result = self._replaced(edit, result)
             elif isinstance(edit, AddArgument):
                 result = self._add_argument(edit, cast(cst.Call, result))
@@ -224,7 +224,9 @@ class Transformer(cst.CSTTransformer):
         if at:
             before = args[at - 1]
             space = behind(before)
-            if at == len(args):  # it ends the list as the last one did, but for that one's comment
+            if at == len(
+                args
+            ):  # it ends the list as the last argument did, except for that argument's comment
                 added = added.with_changes(
                     comma=comma_with(before.comma, None),
                     whitespace_after_arg=with_comment(before.whitespace_after_arg, None),

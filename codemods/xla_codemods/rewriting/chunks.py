@@ -13,7 +13,7 @@ from typing import NamedTuple, Union
 from ..edits import STATEMENT_EDITS, Edit
 from ..source import Source
 
-# What can stand on lines of its own: a statement, or the `except` clause of one.
+# Nodes with separate lines: a statement, or the `except` clause of one.
 Owner = Union[ast.stmt, ast.ExceptHandler]
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")

@@ -75,7 +75,7 @@ def without(elements: Sequence[Node], gone: set[int]) -> list[Node]:
 
 
 def _taking_over(before: Node, space: object) -> Node:
-    """`before` with the end of the line, and the comments on lines of their own, that stood behind what goes."""
+    """Return `before` with the end of the line and the separate comment lines that followed the removed part."""
     comma = getattr(before, "comma", None)
     if not isinstance(comma, cst.Comma) or not isinstance(space, cst.ParenthesizedWhitespace):
         return before

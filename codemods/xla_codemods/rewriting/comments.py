@@ -71,7 +71,7 @@ def marked(
 
 
 def without_marks(text: str, marks: Marks, refused: set[ast.AST]) -> str:
-    """`text` without the marked comments, but for those of statements that were not removed."""
+    """Return `text` without the marked comments, except those of statements that were not removed."""
     if not marks.speaking:
         return text
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Move calls out of the defaults of generated lambdas, as linters ask for (flake8-bugbear's B008)."""
+"""Move calls out of the defaults of generated lambdas, as linters require (flake8-bugbear's B008)."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ _BARE_IN_CALLS = (
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
-    """An argument without its parentheses: those of the call do. `f(x / 2)`, of `(x / 2).item()`."""
+    """Return an argument without its parentheses, since the call has some: `f(x / 2)`, of `(x / 2).item()`."""
     match node:
         case cst.BaseExpression(
             lpar=[cst.LeftParen(whitespace_after=cst.SimpleWhitespace())],

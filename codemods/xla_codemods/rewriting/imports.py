@@ -279,8 +279,8 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
 
 
 def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.ImportFrom]:
-    """The imports of what is rewritten with `--from`, which have done their work where nothing of theirs is used: those
-    in no `try`, which asks whether it is there, unless a string still names one of its devices.
+    """Return the imports of the library rewritten with `--from` that are unused after the rewrite: not in a `try`, which tests
+    for the library, and only if no string still names one of its devices.
     """
     if not script.origin or any(
         isinstance(node, ast.Constant) and node.value in _DEVICES_BY_NAME for node in ast.walk(tree)

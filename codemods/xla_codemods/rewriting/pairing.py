@@ -128,7 +128,7 @@ def _kind(node: ast.AST) -> type[cst.CSTNode] | None:
 def in_order(node: ast.AST) -> Iterator[ast.AST]:
     """`node` and everything below it in source order, parents first.
 
-    Strings are leaves but for the expressions of f-strings; a subscript's bare tuple is no node of libcst's.
+    Strings are leaves except the expressions of f-strings; a subscript's bare tuple is no node of libcst's.
     """
     stack = [node]
     while stack:

@@ -1,6 +1,6 @@
 """Makes edits: source and edits in, source out. The only room that parses with libcst.
 
-Each chunk (see `chunks`) is parsed, its nodes are paired with those of `ast` (see `pairing`), and one
+Each chunk (see `chunks`) is parsed, its nodes are paired with the nodes of `ast` (see `pairing`), and one
 transformer applies every edit as a function of the updated node, so that edits inside edits compose.
 A chunk that libcst would not give back byte for byte is left alone, and its edits are refused with the reason.
 """
@@ -69,7 +69,7 @@ def _reason(error: Exception) -> str:
         return "nested too deeply to be rewritten"
     if isinstance(error, cst.ParserSyntaxError):
         return f"libcst cannot parse it: {error.message}"
-    return f"libcst reads it otherwise than Python does: {error}"
+    return f"libcst reads it differently from Python: {error}"
 
 
 def _rewrite_chunk(source: Source, chunk: Chunk) -> _Done:

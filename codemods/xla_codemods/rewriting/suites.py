@@ -74,7 +74,7 @@ def with_leading(body: list[Node], old: Node, at_the_top: bool = True) -> list[N
 
 
 def _apart(definition: Node) -> Node:
-    """A class or function with blank lines before it: two, as where it stood at the beginning of what is rewritten."""
+    """Return a class or function with blank lines before it: two, as at the beginning of the rewritten part."""
     leading = definition.leading_lines  # type: ignore[attr-defined]
     if leading and leading[0].comment is None:
         return definition

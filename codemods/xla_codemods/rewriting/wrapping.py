@@ -194,7 +194,7 @@ def _elements(text: str) -> list[str]:
 
 
 def _reindented(rows: list[str], length: int) -> list[str] | None:
-    """Return a call of several lines with its first argument on a line of its own."""
+    """Return a call of several lines with its first argument on a separate line."""
     indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
     at = rows[0].find("(") + 1
     if not at or not rows[-1].rstrip().endswith(")"):

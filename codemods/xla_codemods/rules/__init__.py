@@ -10,7 +10,7 @@ from importlib import import_module
 from ..rule import Rule
 
 # Topics whose rules rewrite what was written for another library, called as the library: for torch_xla, by hand
-# (`--from torch_xla`), or for the runtime (`--style native`). They are imported when they are asked for.
+# (`--from torch_xla`), or for the runtime (`--style native`). They are imported on demand.
 ORIGINS = ("torch_xla", "xla_migrate")
 
 
@@ -28,7 +28,7 @@ def _discovered(*topics: str) -> Iterator[Rule]:
 
 
 def _modules(folder: str) -> Iterator[str]:
-    """The modules and packages in `folder`, but for what begins with "_"."""
+    """Return the modules and packages in `folder`, except names that begin with "_"."""
     for entry in sorted(os.listdir(folder)):
         name, _, ending = entry.partition(".")
         if not name.startswith("_") and ending in ("", "py"):
@@ -40,11 +40,11 @@ RULES: tuple[Rule, ...] = tuple(sorted(_discovered(), key=lambda rule: rule.code
 
 @functools.cache
 def rules_from(origin: str) -> tuple[Rule, ...]:
-    """The rules that are asked for what is written for `origin` alone."""
+    """Return the rules that apply only to code written for `origin`."""
     return tuple(sorted(_discovered(origin), key=lambda rule: rule.code))
 
 
 def every_rule() -> tuple[Rule, ...]:
-    """Those that always are, and those of every origin."""
+    """Return the rules that always apply, and the rules of every origin."""
     found = (*RULES, *(rule for origin in ORIGINS for rule in rules_from(origin)))
     return tuple(sorted(found, key=lambda rule: rule.code))

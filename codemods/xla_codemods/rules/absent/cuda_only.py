@@ -2,7 +2,7 @@
 
 ## What it reports
 
-Uses of names in the catalog without a rule of their own, and unused imports from packages that an
+Uses of names in the catalog without a specific rule, and unused imports from packages that an
 XLA host does not have.
 
 ## Why it matters on XLA

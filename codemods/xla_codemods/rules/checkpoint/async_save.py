@@ -94,7 +94,7 @@ def async_save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 
 
 def _as_save(script: Script, func: ast.expr, scope: Scope) -> Replace | None:
-    """`save` in place of `func`; None where the file has no name for its module, which torch does not import."""
+    """Return `save` in place of `func`; None if the file does not import its module by a name, which `import torch` does not provide."""
     if isinstance(func, ast.Attribute) and script.dotted(func.value, scope) == _MODULE:
         return Replace(func, "{0}.save", (func.value,))
     written = script.spell(f"{_MODULE}.save", scope)

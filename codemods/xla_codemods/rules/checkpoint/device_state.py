@@ -89,7 +89,7 @@ RULE = Rule("XLA703", "device-state", shows_accelerator=False)
 _DEPTH = 4
 _NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})
 _NO_MODULE_NAME = Pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
-# What gives a module that nobody else has: a class, or a function by its name.
+# Names of calls that return a new module: a class, or a function.
 _MAKES = Pattern(r"^(?:load|restore|from)(?:_|$)|^create_model$|^[A-Z]\w*$|^deepcopy$")
 _COPIES = frozenset({"copy.deepcopy", "copy.copy", "collections.OrderedDict"})
 _DEEP = "copy.deepcopy"
@@ -121,7 +121,7 @@ def _is_made_here(script: Script, call: ast.Call) -> bool:
 
 
 def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:
-    """True if `state` is a function's own copy that nobody reads behind `call`: `model.load_state_dict(best)`, at the end."""
+    """Return True if `state` is a local copy that is not read after `call`: `model.load_state_dict(best)`, at the end."""
     function = script.function(call)
     if not isinstance(state, ast.Name) or function is None:
         return False
@@ -208,7 +208,7 @@ def _is_new(script: Script, owner: ast.expr, scope: Scope) -> bool:
 
 
 def _is_made_with_its_module(script: Script, owner: ast.expr, call: ast.Call) -> bool:
-    """`model = build(); self.start = deepcopy(model.state_dict())` where a module is made: on the CPU, and not moved yet."""
+    """`model = build(); self.start = deepcopy(model.state_dict())` next to the module's creation, when it is still on the CPU."""
     function = script.function(call)
     if not isinstance(owner, ast.Name) or function is None or function.name != "__init__":
         return False

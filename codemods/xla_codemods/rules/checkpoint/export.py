@@ -107,7 +107,7 @@ def export(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _copies(script: Script, call: ast.Call, name: str | None) -> Iterator[Edit]:
-    """Copies of the model and its inputs are exported, where it can be seen which they are."""
+    """Export copies of the model and its inputs, if it is visible which they are."""
     if name not in _ONNX or any(isinstance(a, ast.Starred) for a in call.args[:2]):
         return
     given = [*call.args[:2], *(k.value for k in call.keywords if k.arg in _EXPORTED)]

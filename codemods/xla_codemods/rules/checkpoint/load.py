@@ -138,7 +138,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def _is_surely_cpu(script: Script, location: ast.expr | None, scope: Scope) -> bool:
     """`torch.device("cpu")`, or a name for it; not what is the CPU in one case, as in `device if cuda else "cpu"`.
 
-    A parameter that is the CPU by default is another thing where it is given.
+    A parameter whose default is the CPU may be another device when it is passed.
     """
     if location is None or not script.value(location, scope).has(HOST):
         return False
@@ -262,7 +262,7 @@ def _makes_a_lightning_module(script: Script, call: ast.Call, scope: Scope) -> b
 
 
 def _loads_samples(script: Script, call: ast.Call) -> bool:
-    """In a dataset: its worker processes must not touch the device, which a file of samples does not ask for."""
+    """In a dataset: its worker processes must not touch the device, and a file of samples does not need the device."""
     for ancestor in script.ancestors(call):
         if isinstance(ancestor, ast.ClassDef):
             scope = script.index.scope(ancestor)

@@ -183,7 +183,7 @@ def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
 
 
 def _saves_by_itself(script: Script, model: ast.expr, scope: Scope) -> bool:
-    """True if the class of `model` is the program's own and has a `save_pretrained` of its own, which `push_to_hub` calls."""
+    """Return True if the class of `model` is the program's and defines `save_pretrained`, which `push_to_hub` calls."""
     made = script.value(model, scope).definition
     if not isinstance(made, ast.ClassDef):
         return False

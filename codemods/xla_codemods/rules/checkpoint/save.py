@@ -295,7 +295,7 @@ def _is_the_host(script: Script, place: ast.expr) -> bool:
 
 
 def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
-    """True if `file` is a buffer, which every replica that asks for one wants filled."""
+    """Return True if `file` is a buffer, which each replica fills for itself."""
     if not isinstance(file, ast.Name):
         return False
     found = scope.find(file.id)
@@ -307,7 +307,7 @@ def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
 
 
 def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: Scope) -> bool:
-    """True if replicas write files of their own, or others than the first one write."""
+    """Return True if each replica writes a separate file, or if others than the first write."""
     named = [file] if file is not None else []
     if isinstance(file, ast.Name) and (found := scope.find(file.id)) is not None:
         named += [binding.value for binding in found[1] if isinstance(binding.value, ast.expr)]

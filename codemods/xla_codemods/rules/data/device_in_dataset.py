@@ -135,7 +135,7 @@ def tensors(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.node(ast.FunctionDef)
 def held(script: Script, method: ast.FunctionDef, scope: Scope) -> Iterator[Finding]:
-    """`self.x[index]`, where the constructor has put `self.x` on the device."""
+    """`self.x[index]`, if the constructor has put `self.x` on the device."""
     if method.name != "__getitem__" or len(method.args.args) != 2 or script.is_in_a_module(method):
         return
     index = method.args.args[1].arg

@@ -128,7 +128,7 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     if _has_its_own(script, owner, scope) or call in script.training.moves_left_to_loops:
-        return  # the latter is XLA405's: it does not belong there at all
+        return  # XLA405 reports the second case: the move does not belong there at all
     if not _takes_torchs_arguments(call):
         if _hands_on(call):
             yield RULE.finding(script, call, _FUNCTION)
@@ -183,7 +183,7 @@ def cuda_function(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
 
 
 def _partial(script: Script, call: ast.Call, node: ast.expr) -> Iterator[Finding]:
-    """Bound arguments other than `non_blocking` are left to a person."""
+    """Bound arguments other than `non_blocking` need a manual change."""
     if call.args != [node] or any(k.arg != "non_blocking" for k in call.keywords):
         yield RULE.finding(script, node, _FUNCTION)
         return
@@ -203,7 +203,7 @@ def _is_called_with_more(script: Script, parent: ast.AST | None) -> bool:
 
 
 def _is_asked_about(script: Script, node: ast.expr) -> bool:
-    """True if something is asked of the function itself: its documentation, whether it is another."""
+    """Return True if code inspects the function itself: its documentation, or whether it is another function."""
     parent = script.parent(node)
     return isinstance(parent, (ast.Attribute, ast.Compare, ast.Delete))
 

@@ -200,7 +200,7 @@ def _with_index(script: Script, call: ast.Call, first: ast.expr) -> Spec | None:
 
 
 def _whole(script: Script, call: ast.Call, first: ast.expr, spec: Spec) -> tuple[Edit, ...]:
-    """The device instead of the call; where it is too early for a device, its name instead of the string."""
+    """The device instead of the call or, if it is too early for a device, its name instead of the string."""
     text, holes = script.devices.device(spec)
     late = () if holes else late_default(script, call, text)
     if late:

@@ -41,7 +41,7 @@ Properties that are only displayed read "n/a" on XLA:
  print(f"{properties.name}: {properties.multi_processor_count} multiprocessors, {properties.major}.{properties.minor}")
 ```
 
-A test of a capability that has a name of its own:
+A test of a capability that is assigned to a name first:
 
 ```diff
  import torch
@@ -104,7 +104,7 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 
 
 def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
-    """The edits where nothing but name and memory is asked for, directly or through a variable."""
+    """Return the edits if only name and memory are read, directly or through a variable."""
     parent = script.parent(call)
     if isinstance(parent, ast.Attribute):
         edit = _property(script, parent, call, direct=True)
@@ -179,7 +179,7 @@ def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -
 
 
 def _is_stable(script: Script, argument: ast.expr | None) -> bool:
-    """True if the device that is asked can be named again where its properties are used."""
+    """Return True if the device's expression can be repeated at each use of its properties."""
     return (
         argument is None
         or script.devices.is_current(argument)
@@ -290,7 +290,7 @@ def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
 
 
 def _tests_of(script: Script, call: ast.Call) -> list[Edit]:
-    """The edits where nothing is done with the capability but to ask whether there is bfloat16."""
+    """Return the edits if the capability is only used to test for bfloat16."""
     statement = script.parent(call)
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)]):
@@ -353,7 +353,7 @@ _KERNELS = Pattern(r"flash|fp8|float8|triton|xformers")
 
 
 def _is_of_bfloat16(script: Script, test: ast.expr, yes: bool) -> bool:
-    """True if `test` decides about bfloat16, and about no kernels with it. What there is without it says nothing."""
+    """Return True if `test` decides only about bfloat16, not about kernels. The other branch does not matter."""
     for ancestor in script.ancestors(test):
         text = ""
         if isinstance(ancestor, (ast.IfExp, ast.If)):

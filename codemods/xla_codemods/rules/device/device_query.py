@@ -159,7 +159,7 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _pins(script: Script, call: ast.Call) -> bool:
-    """`if pin_memory and not torch.cuda.is_available()`, `... and x.is_pinned()`: it is CUDA that pins, and nobody else."""
+    """`if pin_memory and not torch.cuda.is_available()`, `... and x.is_pinned()`: only CUDA pins memory."""
     around = script.parent(call)
     if isinstance(around, ast.UnaryOp):
         around = script.parent(around)
@@ -174,7 +174,7 @@ def _is_pinned(node: ast.expr) -> bool:
 
 @RULE.reference(*_AVAILABLE, *_FLAGS)
 def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """The function handed on, or (as a flag) tested without being called."""
+    """The function passed on, or (as a flag) tested without being called."""
     if chooses_kernels(script, node) or not isinstance(getattr(node, "ctx", None), ast.Load):
         script.settled.add(node)
         return
@@ -194,7 +194,7 @@ def has_attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 
 @RULE.reference("torch.version.cuda")
 def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """`"cuda" if torch.version.cuda else "cpu"`: what torch was built for, not what is there."""
+    """`"cuda" if torch.version.cuda else "cpu"`: the build of torch, not the devices of the machine."""
     asked, answer = node, True
     match script.parent(node):
         case (
@@ -284,7 +284,7 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _without(script: Script, asked: ast.expr, answer: bool) -> Replace | None:
-    """The edit that leaves `asked` out of a condition which asks whether CUDA is available, too: the answer is the same."""
+    """Return the edit that removes `asked` from a condition that also tests for CUDA: the result is the same."""
     around = script.parent(asked)
     if not isinstance(around, ast.BoolOp) or isinstance(around.op, ast.And) is not answer:
         return None
@@ -358,7 +358,7 @@ def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _asked_whether_any(script: Script, call: ast.Call) -> tuple[ast.expr | None, bool]:
-    """The expression that asks of a count only whether there is any, and which answer it takes for yes."""
+    """Return the expression that only tests that a count is not zero, and the result that means yes."""
     parent = script.parent(call)
     match parent:
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]) if (
@@ -390,7 +390,7 @@ def _is_test(script: Script, node: ast.expr) -> bool:
 
 
 def _wants_number(script: Script, call: ast.Call) -> bool:
-    """True if the index is computed with, compared or printed, where a device would not do."""
+    """Return True if the index is used in arithmetic, compared or printed, so that a device cannot replace it."""
     parent = script.parent(call)
     if isinstance(parent, (ast.BinOp, ast.Compare, ast.FormattedValue)):
         return True

@@ -7,7 +7,7 @@ options that hold a device.
 
 ## Why it matters on XLA
 
-The device does not exist on an XLA host. The failure comes later, where the string is used.
+The device does not exist on an XLA host. The failure comes later, when the string is used.
 
 ## What to do
 
@@ -80,7 +80,7 @@ if __name__ == "__main__":
     subprocess.run(["python", "train.py", "--device", parser.parse_args().device])
 ```
 
-Simulators and libraries that compute by themselves have devices of their own, without XLA. Such
+Simulators and libraries that compute outside torch manage their devices, without XLA. Such
 strings are reported without a fix:
 
 ```python
@@ -150,7 +150,7 @@ RULE = Rule("XLA105", "device-string", of_what_runs=True)
 _REACHED = "the name of a CUDA device fails on an XLA host, and how it becomes a device could not be followed: use `xla.device_type()`"
 
 _ENGINE = (
-    "the library has devices of its own and does not support XLA: pass a device of the host such as `cpu`, and move "
+    "the library manages its devices itself and does not support XLA: pass a device of the host such as `cpu`, and move "
     "the results to `xla.xla_device()`"
 )
 
@@ -187,7 +187,7 @@ def device_string(script: Script) -> Iterator[Finding]:
             message = "the name of a CUDA device is passed to a function from another package, which may fail on an XLA host: use `xla.device_type()`"
             yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
         elif placed.place == KEPT and spec.ordinal is not None:
-            message = "the name of a CUDA device fails on an XLA host where it is used as a device: use `xla.device_type()`"
+            message = "the name of a CUDA device fails on an XLA host as soon as it is used as a device: use `xla.device_type()`"
             yield RULE.finding(script, spec.node, message, edit, safety=UNSAFE, severity=WARNING)
 
 

@@ -230,7 +230,7 @@ def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
 def _test(
     script: Script, node: ast.expr, subject: ast.expr, negated: bool, unknown: bool = True
 ) -> Iterator[Finding]:
-    """The finding at `node`, which asks whether `subject` is CUDA's; `unknown` ones are reported."""
+    """Yield the finding at `node`, which tests whether `subject` is CUDA's; `unknown` subjects are reported."""
     asked, sure = _asked(script, subject)
     if asked is None:
         return
@@ -292,7 +292,7 @@ def _chained(script: Script, node: ast.Compare) -> Iterator[Finding]:
 
 
 def _is_beside_xla(script: Script, node: ast.expr) -> bool:
-    """True if the test asks for XLA as well: `x.is_cuda or x.device.type in ("xla", "cpu")`."""
+    """Return True if the test also tests for XLA: `x.is_cuda or x.device.type in ("xla", "cpu")`."""
     around = script.parent(node)
     return (
         isinstance(around, ast.BoolOp)
@@ -302,7 +302,7 @@ def _is_beside_xla(script: Script, node: ast.expr) -> bool:
 
 
 def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, ...]) -> Finding:
-    """The test at `node`, which becomes `text`; among kernels it may choose one of CUDA's, and a person decides."""
+    """Return the finding at `node`, which becomes `text`; among kernels without a fix, since it may choose CUDA kernels."""
     if is_among_kernels(script, node):
         return RULE.finding(
             script,
@@ -373,7 +373,7 @@ def _says_another(script: Script, node: ast.expr) -> bool:
 
 
 def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
-    """What is asked whether it is CUDA's, and whether it surely is a device; None: certainly something else."""
+    """Return the subject of the test for CUDA, and whether it surely is a device; None: certainly something else."""
     devices = script.devices
     match node:
         case ast.Attribute(value=owner, attr="type"):
@@ -392,7 +392,7 @@ def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
             asked, sure = _asked(script, owner)
             return (asked, True) if sure else (None, False)
         case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
-            return None, False  # `xla.device_type() == "cuda"` asks for CUDA itself
+            return None, False  # `xla.device_type() == "cuda"` tests for CUDA itself
     is_one = devices.is_device(node) or is_renamed(script, node)
     return (node, True) if is_one else (None, False)
 

@@ -164,7 +164,7 @@ def attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 
 def _is_answered(script: Script, node: ast.expr | ast.pattern) -> bool:
-    """True if CUDA's own code hangs on it, or XLA is asked for beside it."""
+    """Return True if the test guards CUDA-only code, or XLA is tested next to it."""
     if isinstance(node, ast.expr) and (
         chooses_kernels(script, node) or chooses_tests(script, node)
     ):

@@ -108,7 +108,7 @@ def _is_of_the_driver(script: Script, node: ast.expr | None) -> bool:
 
 
 def _found(script: Script, call: ast.Call, missing: str) -> Iterator[Finding]:
-    # Not `is_trained`: helpers that ask for the driver need not import torch.
+    # Not `is_trained`: helpers that test for the driver need not import torch.
     if script.trains or (script.project is not None and script.project.runs_accelerated):
         message = f"an XLA host has no {missing}, so the test is False: to test for an accelerator, use `xla.is_available()`"
         yield RULE.finding(script, call, message)

@@ -32,7 +32,7 @@ for the accelerator. It keeps "cpu" and "meta".
  x = torch.ones(2).to(device)
 ```
 
-A value that never becomes a `torch.device` is converted where it is used:
+A value that never becomes a `torch.device` is converted at its use:
 
 ```diff
  import argparse
@@ -166,7 +166,7 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
-    """`torch.device(device) == torch.device("meta")`, `.type == "mps"`: it is not CUDA that is asked for."""
+    """`torch.device(device) == torch.device("meta")`, `.type == "mps"`: not a test for CUDA."""
     asked: ast.AST = call
     parent = script.parent(call)
     if isinstance(parent, ast.Attribute) and parent.attr == "type":
@@ -204,7 +204,7 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
 
 @RULE.node(ast.Call)
 def passed_on(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """`train(model, cfg.device)`, of a function of the file: what is a text stays one."""
+    """`train(model, cfg.device)`, of a function of the file: a text stays a text."""
     for given in (*call.args, *(argument.value for argument in call.keywords)):
         if (
             isinstance(given, (ast.Attribute, ast.Subscript))
@@ -287,7 +287,7 @@ _KINDS = frozenset({"auto", "cpu", "cuda", "gpu"})
 
 
 def _told(script: Script, assign: ast.Assign, part: ast.expr) -> ast.expr | None:
-    """The part of `assign` that is a device's name for sure; None where it may be none, which somebody asks."""
+    """Return the part of `assign` that surely is a device's name; None if it may not be one, since the code tests it."""
     match part:
         case ast.Call(args=[_, ast.Constant(value=default)]) if not (
             isinstance(default, str) and default.partition(":")[0] in _KINDS

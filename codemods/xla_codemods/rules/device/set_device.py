@@ -120,7 +120,7 @@ def _renamed(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]) if (
             script.is_method_of_a_tensor(owner, "get_device")
         ):
-            text, holes = "{0}.device", (owner,)  # the number is -1 where it is the host's
+            text, holes = "{0}.device", (owner,)  # the number is -1 for a tensor on the host
     edit = Replace(call, f"{script.xla}.{name}({text or 0})", holes)
     yield RULE.finding(
         script,

@@ -103,7 +103,7 @@ def several_devices(script: Script) -> Iterator[Finding]:
     if script.project is not None or script.source.mentions("set_device"):
         chosen = [c for c, s in script.index.of(ast.Call) if script.dotted(c.func, s) in _SETS]
     if chosen:
-        # Each process has a device of its own: what stands in different places may be for different processes.
+        # Each process has one device: devices in different places may be for different processes.
         by_number = any(isinstance(a, ast.Constant) for c in chosen for a in c.args)
         several = (found for found in together.values() if len(found) > 1 and not by_number)
         first = next(several, {})

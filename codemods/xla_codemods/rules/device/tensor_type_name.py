@@ -158,7 +158,7 @@ def _assignment(script: Script, node: ast.expr) -> ast.Assign | None:
 
 
 def _all_given(script: Script, name: str, scope: Scope) -> list[_Given] | None:
-    """Everything that `name` is assigned; None where one thing is no such type."""
+    """Return all values assigned to `name`; None if one is not such a type."""
     found: list[_Given] = []
     for statement, other in script.index.assignments(name):
         if "." not in name and not _same(name, other, scope):
@@ -199,7 +199,7 @@ def _same(name: str, one: Scope, other: Scope) -> bool:
 def _edits(
     script: Script, target: ast.expr, given: list[_Given], found: TensorType, scope: Scope
 ) -> list[Edit] | None:
-    """The name for the CPU's type, and every use; None where a use is neither a constructor nor `.type(name)`."""
+    """Rename to the CPU's type at every use; None if a use is neither a constructor nor `.type(name)`."""
     test = next((g.test for g in given if g.test is not None), None)
     if test is not None and asks_availability(script, test):
         test = None
@@ -230,7 +230,7 @@ def _edits(
 
 
 def _device(script: Script, test: ast.expr | None) -> str | None:
-    """What says where tensors go that are of the CUDA type if `test` holds; None where that may change meanwhile."""
+    """Return the device of tensors that have the CUDA type if `test` holds; None if that may change meanwhile."""
     match test:
         case None:
             return f"{script.xla}.xla_device()"
@@ -245,7 +245,7 @@ def _device(script: Script, test: ast.expr | None) -> str | None:
 
 
 def _on_xla(script: Script, test: ast.expr) -> str | None:
-    """The text of `test`, where it asks on XLA what it asked on CUDA; None where that may change meanwhile."""
+    """Return the text of `test` if it means on XLA what it meant on CUDA; None if that may change meanwhile."""
     match test:
         case (
             ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In()], comparators=[device])
@@ -270,7 +270,7 @@ def _is_text_of(node: ast.AST) -> bool:
 
 
 def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.expr] | None:
-    """The uses of `target`, another name for the type `value`; None where it may be something else."""
+    """Return the uses of `target`, another name for the type `value`; None if it may be something else."""
     scope = script.index.scope(target)
     found = scope.find(target.id)
     if found is None or [binding.value for binding in found[1]] != [value]:

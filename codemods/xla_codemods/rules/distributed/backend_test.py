@@ -154,7 +154,7 @@ def _uses(script: Script, target: ast.Name) -> Iterator[tuple[ast.expr, bool]]:
 
 
 def _asked(script: Script, backend: ast.expr) -> Iterator[Finding]:
-    """What is asked of the name of the group's backend."""
+    """Yield findings about tests of the group's backend by name."""
     parent = script.parent(backend)
     match parent:
         case ast.Compare(ops=[op], left=left, comparators=[right]):
@@ -187,7 +187,7 @@ def _compared(
 
 
 def _of_the_host(script: Script, compare: ast.Compare, op: ast.cmpop, backend: ast.expr) -> Edit:
-    """The test that is right on CUDA, too, where a group may be gloo's: `dist.get_backend() not in ("gloo", "mpi")`."""
+    """Return a test that is also right on CUDA, where a group may be gloo's: `dist.get_backend() not in ("gloo", "mpi")`."""
     negated = isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot))
     whole: ast.expr = compare
     match script.parent(compare):

@@ -172,7 +172,7 @@ def without_counterpart(script: Script, call: ast.Call, scope: Scope) -> Iterato
 def without_counterpart_handed_on(
     script: Script, node: ast.expr, scope: Scope
 ) -> Iterator[Finding]:
-    """`partial(dist.send, dst=1)`; what `P2POp` takes is told of where the batch is sent."""
+    """`partial(dist.send, dst=1)`; the arguments of `P2POp` are reported at the call that sends the batch."""
     name = (script.dotted(node, scope) or "").rpartition(".")[2]
     if name not in {"isend", "irecv"} and not _is_of_the_host(script):
         yield RULE.finding(script, node, f"`{name}` {_MISSING[name]}", effort=HIGH)

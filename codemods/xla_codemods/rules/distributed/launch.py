@@ -114,5 +114,5 @@ def process(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Processes started by hand, in a script that connects them."""
     if not script.index.calls_of("init_process_group"):
         return
-    message = "a process that the script starts itself gets no XLA device of its own: use `xla.launch(fn, args)`"
+    message = "a process that the script starts itself gets no separate XLA device: use `xla.launch(fn, args)`"
     yield RULE.finding(script, call, message, severity=WARNING, effort=HIGH)

@@ -98,7 +98,7 @@ def one_process(script: Script) -> Iterator[Finding]:
         if not is_of_replicas(script):
             return
     elif not is_sharded_by_the_runtime(script):
-        if trainer_shards(script) or accelerator_shards(script):  # has loops of its own
+        if trainer_shards(script) or accelerator_shards(script):  # which run the loops themselves
             yield from _counted(script)
         return
     yield from _counted(script)
@@ -184,7 +184,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _not_loaded(script: Script) -> Iterator[Finding]:
-    """The first loop that trains, where no loop that does is fed by a device loader."""
+    """Yield the first loop that trains, if no device loader feeds any loop that trains."""
     loops = [loop for loop in script.training.loops if loop.is_statement]
     training = [loop for loop in loops if BACKWARD in loop.effects]
     if training and not any(loop.fed for loop in loops) and not _prefetches(script):

@@ -322,7 +322,7 @@ _READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECA
 
 
 def _with_called(script: Script, body: list[ast.stmt]) -> list[ast.stmt]:
-    """`body`, and those of the functions of this file that it calls."""
+    """Return `body`, and the bodies of the functions of this file that it calls."""
     found, seen = list(body), set[ast.AST]()
     for statement in found:  # which grows
         for node in walk(statement):

@@ -144,7 +144,7 @@ def _called_at_once(script: Script, call: ast.Call, scope: Scope) -> Iterator[Re
 
 
 def _is_asked_as_a_tensor(script: Script, node: ast.expr) -> bool:
-    """True if something that only tensors have is asked of `node` in the same function: `input.is_cuda`."""
+    """Return True if the same function uses `node` as only tensors can be used: `input.is_cuda`."""
     if not isinstance(node, ast.Name):
         return False
     function = script.function(node)

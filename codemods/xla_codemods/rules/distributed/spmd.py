@@ -90,7 +90,7 @@ RULE = Rule("XLA612", "spmd", severity=INFO)
 
 @RULE.file
 def begun(script: Script) -> Iterator[Finding]:
-    """What `--parallel spmd` asks for, at the beginning of a program; modules of a project are none."""
+    """Add the setting that `--parallel spmd` needs, at the beginning of a program; not in modules of a project."""
     of_trainer = trainer_shards(script)
     of_accelerate = accelerator_shards(script)
     shards = of_trainer or of_accelerate or is_sharded_by_the_runtime(script)

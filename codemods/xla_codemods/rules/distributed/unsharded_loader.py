@@ -41,7 +41,7 @@ def launch(dataset):
 launch([])
 ```
 
-Processes that each train a model of their own are not reported:
+Processes that each train a separate model are not reported:
 
 ```python
 import torch
@@ -121,7 +121,7 @@ def unsharded_loader(script: Script) -> Iterator[Finding]:
 
 
 def _trains_its_own(script: Script) -> bool:
-    """True if each process has parameters of its own, for which it may want what the others read: no replicas of one model."""
+    """Return True if each process has separate parameters, so that replicas may need the same batches."""
     replication = script.cached(Replication)
     return any(not replication.averages(step.optimizer) for step in script.training.steps)
 

@@ -213,7 +213,7 @@ def _started(script: Script, call: ast.Call, worker: ast.expr | None) -> Iterato
 def _pooled(
     script: Script, call: ast.Call, pool: ast.Call, worker: ast.expr | None, given: str | None
 ) -> Iterator[Finding]:
-    """Of a worker that a pool runs. `given`: what holds its arguments, "" for the call's own, None where these are in turn."""
+    """Yield findings of a worker that a pool runs. `given`: holds its arguments, "" for the call's own, None if they come in turn."""
     if worker is None:
         return
     arguments: list[ast.expr] = []

@@ -59,7 +59,7 @@ Checkpoints:
 
 With a plugin for FSDP, the Accelerator divides parameters, gradients and the optimizer's state
 over all devices from one process. Start it once, with `python train.py`. A step takes a batch for
-each device, schedules are those of CUDA, and saved files are complete. XLA613 covers numbers of
+each device, schedules are the same as on CUDA, and saved files are complete. XLA613 covers numbers of
 processes:
 
 ```diff

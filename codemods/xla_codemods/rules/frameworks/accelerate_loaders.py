@@ -23,7 +23,7 @@ the end of the loader before the loop does. As a consequence:
 Fix: safe.
 
 Call `xla.patch_accelerate()` first. It fixes all of these and does nothing on other devices. The
-steps are then those of CUDA, even if the last window of an epoch is shorter.
+steps are then the same as on CUDA, even if the last window of an epoch is shorter.
 
 ## Example
 
@@ -201,7 +201,7 @@ def _is_left(script: Script) -> Callable[[ast.Call], bool]:
 
 
 def _accumulates(call: ast.Call) -> bool:
-    """True if it is told of a window of several batches, as far as can be seen."""
+    """Return True if its arguments set a window of several batches, as far as visible."""
     if keyword(call, "gradient_accumulation_plugin") is not None:
         return True
     steps = keyword(call, "gradient_accumulation_steps")

@@ -165,7 +165,7 @@ def _imports(script: Script) -> Iterator[Import]:
 
 
 def _edits(statement: Import) -> list[Edit] | None:
-    """Edits that import the runtime's module; None where it has not what is imported."""
+    """Return edits that import the runtime's module; None if it lacks an imported name."""
     homes: dict[str, list[str]] = {}
     kept = []
     for alias in statement.names:

@@ -157,7 +157,7 @@ def _fault(find: Callable[[Script, ast.expr], str]) -> Judge:
     return lambda script, one: find(script, one.node)
 
 
-# What is read where it is used, beside those.
+# Options that are read at their use, in addition.
 _OF_HOST = ("use_cpu", "no_cuda")
 _OF_ARGUMENTS = _valued({**OF_ARGUMENTS, **{name: OF_FIELDS[name] for name in _OF_HOST}})
 _OF_FIELDS: dict[str, Judge] = {
@@ -247,7 +247,7 @@ def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 
 def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
-    """What Lightning is to be told in place of `node`, where nobody else is told of it."""
+    """Return the value for Lightning in place of `node`, if no other code uses the value."""
     value = node.value if isinstance(node, ast.Constant) else None
     if value not in _AS_IN_THE_CALL.get(name, ()) or isinstance(value, bool):
         return ()

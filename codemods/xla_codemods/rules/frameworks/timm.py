@@ -101,7 +101,7 @@ def prefetcher(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 
 @RULE.call("timm.data.Mixup", "timm.data.mixup.Mixup")
 def mixup(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """CutMix writes a box of its own into each batch."""
+    """CutMix writes a different box into each batch."""
     alpha = keyword(call, "cutmix_alpha")
     if isinstance(alpha, ast.Constant) and alpha.value:
         message = f"{_MOVING}: mix in the loader (`FastCollateMixup`)"

@@ -244,7 +244,7 @@ def _half(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 
 def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] | None:
-    """Edits that ask for bfloat16 where float16 is asked for; None where each is chosen where it fits."""
+    """Return edits that change a request for float16 to bfloat16; None if each is chosen on hardware that supports it."""
     other = keyword_argument(call, theirs)
     if other is None:
         return [RenameArgument(call, half, theirs)]
@@ -261,7 +261,7 @@ def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] |
     return [both, DropArgument(call, half)]
 
 
-# Arguments that need CUDA, or fail on XLA: where they may stay on.
+# Arguments that need CUDA, or fail on XLA, and the conditions under which they may stay on.
 _ONLY = {
     "tf32": (
         '== "cuda"',
@@ -340,7 +340,7 @@ _BY_HAND = {
 
 
 def _may_be_true(script: Script, call: ast.Call, name: str) -> bool:
-    """`gradient_checkpointing=args.gc`, where the command line may say so."""
+    """`gradient_checkpointing=args.gc`, if the command line may set it."""
     return any(found.value is True for found in given_values(script, call, name))
 
 
@@ -387,7 +387,7 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _may_be_named(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """`HfArgumentParser(A).parse_args_into_dataclasses()`, which is all that an assignment asks for, and no `parser` about."""
+    """`HfArgumentParser(A).parse_args_into_dataclasses()` with nothing else in the assignment, and no other use of `parser`."""
     statement = script.statement(call)
     found = scope.find("parser")
     asked = getattr(statement, "value", None)

@@ -170,7 +170,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def _told(
     script: Script, name: ast.expr, equivalent: Equivalent, bits: ast.expr | None = None
 ) -> tuple[str, str]:
-    """What is said of the equivalent that takes the place of `name`, and whether memory or numbers change by it."""
+    """Return the message about the equivalent of `name`, and the safety, by its effect on memory and numbers."""
     message, safety = f"{_MESSAGE}: use {equivalent.target}", SAFE
     small = (script.dotted(name) or "").endswith("8bit")
     if small or (bits is not None and not (isinstance(bits, ast.Constant) and bits.value == 32)):

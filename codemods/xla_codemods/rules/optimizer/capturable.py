@@ -149,7 +149,7 @@ def _is_for_optimizers(script: Script, options: ast.expr) -> bool:
 
 
 def _is_the_defaults(script: Script, value: ast.expr, around: ast.expr) -> bool:
-    """True if an optimizer's own class hands on what it is given, which nobody has set there: `defaults = dict(...)`."""
+    """Return True if an optimizer's class passes on its argument, which no code in the class sets: `defaults = dict(...)`."""
     function = script.function(around)
     if function is None or function.name != "__init__" or not isinstance(value, ast.Name):
         return False

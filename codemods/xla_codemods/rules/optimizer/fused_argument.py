@@ -184,7 +184,7 @@ def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
 
 
 def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """Where CUDA is asked for, `fused` is CUDA's, whatever takes it: the question alone would let XLA in."""
+    """Report `fused` under a test for CUDA: it is CUDA's, and the test alone would let XLA in."""
     asked = [value]
     if isinstance(value, ast.Name) and (found := scope.find(value.id)) is not None:
         asked = [b.value for b in found[1] if isinstance(b.value, ast.expr)]

@@ -348,7 +348,7 @@ def _imports_apex(statement: ast.stmt) -> bool:
 def _renamed(
     script: Script, block: ast.With, name: str, loss: ast.expr, changes: Changes
 ) -> list[Edit]:
-    """The unscaled loss in place of the scaled one; as a name of its own where it is used again later."""
+    """Return the unscaled loss in place of the scaled one; under a name if it is used again later."""
     function = script.function(block) or script.tree
     loads = [
         node

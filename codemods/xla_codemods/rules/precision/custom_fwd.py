@@ -2,7 +2,7 @@
 
 ## What it reports
 
-The decorators `custom_fwd` and `custom_bwd` of `torch.cuda.amp`, and those of `torch.amp` with
+The decorators `custom_fwd` and `custom_bwd` of `torch.cuda.amp`, and of `torch.amp` with
 the device type "cuda".
 
 ## Why it matters on XLA
@@ -91,7 +91,7 @@ _MESSAGE = "the decorator has no effect under the autocast of XLA: use the decor
 
 @RULE.reference(*_CUDA)
 def bare(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """`@custom_fwd`, or handed on."""
+    """`@custom_fwd`, or passed on."""
     if not is_handed_on(node, script.parents):
         return
     new = f"{_name(script, node, scope)}(device_type={script.xla}.device_type())"

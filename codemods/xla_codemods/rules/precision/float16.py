@@ -198,7 +198,7 @@ def chosen(script: Script) -> Iterator[Finding]:
 
 
 def _is_decided(script: Script, node: ast.AST) -> bool:
-    """Return True if a test around `node` asks for float16 or for a tensor's type, or is reported by itself."""
+    """Return True if a test around `node` tests for float16 or for a tensor's type, or is reported by itself."""
     is_reported = any(node in found.values for found in script.cached(halves_on_xla))
     return is_reported or any(
         isinstance(ancestor, (ast.If, ast.IfExp))

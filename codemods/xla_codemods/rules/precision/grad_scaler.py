@@ -272,7 +272,7 @@ _PARAMETERS = ("init_scale", "growth_factor", "backoff_factor", "growth_interval
 
 
 def _idle(script: Script, call: ast.Call) -> Iterator[Edit]:
-    """The runtime's scaler, with the same arguments but for devices and groups."""
+    """Return the runtime's scaler, with the same arguments except devices and groups."""
     maker = script.dotted(call.func) or ""
     positional = list(call.args)
     if positional and not maker.startswith(("torch.cuda", "torch_xla", "fairscale")):
@@ -313,7 +313,7 @@ def _is_one_of_several(script: Script, around: ast.AST | None) -> bool:
 
 
 def _is_disabled(creation: Creation) -> bool:
-    """True if it is switched off in so many words."""
+    """Return True if it is disabled explicitly."""
     match creation.call:
         case ast.Call(
             args=[], keywords=[ast.keyword(arg="enabled", value=ast.Constant(value=False))]

@@ -140,7 +140,7 @@ def _image(script: Script, call: ast.Call, scope: Scope) -> list[Edit]:
 
 
 def _parallel(distribution: ast.expr | None) -> str:
-    """What is asked for: `torchrun`, `model` parallelism, `other` that torchrun takes the place of, or nothing known."""
+    """Return the kind: `torchrun`, `model` parallelism, `other` that torchrun replaces, or "" if unknown."""
     if not isinstance(distribution, ast.Dict):
         return ""
     entries = {

@@ -33,7 +33,7 @@ def train(model, loader, optimizer, criterion):
         xla.optimizer_step(optimizer)
 ```
 
-A layout that is chosen is reported once, where it is named:
+A layout that is chosen is reported once, at the line that names it:
 
 ```python
 import torch

@@ -76,7 +76,7 @@ def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`cudnn.benchmark = True`, also several at once, and beside the precision of matrix products (XLA129)."""
     node = script.statement(flag)
     if not isinstance(node, ast.Assign) or not isinstance(getattr(flag, "ctx", None), ast.Store):
-        return  # a flag that is asked for does no harm
+        return  # reading a flag is harmless
     given = _given(node)
     names = [script.dotted(target, scope) or "" for target, _ in given]
     first = next((t for (t, _), name in zip(given, names) if name.startswith(_HOME)), flag)

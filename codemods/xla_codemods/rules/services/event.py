@@ -85,7 +85,7 @@ def generic_event(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 
 @RULE.reference(*_EVENTS)
 def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """The class handed on; in an annotation it does no harm."""
+    """The class passed on; in an annotation it is harmless."""
     parent = script.parent(node)
     match parent:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass")):

@@ -170,7 +170,7 @@ def _is_printed(script: Script, node: ast.expr) -> bool:
 
 
 def _keys(script: Script, statement: ast.Assign) -> list[ast.Constant]:
-    """The entries that are read of what `statement` holds; none where it is used otherwise, or has others."""
+    """Return the entries that code reads from the result of `statement`; none if it is used differently, or has others."""
     target, scope = statement.targets[0], script.index.scope(statement)
     assert isinstance(target, ast.Name)
     found = scope.find(target.id)

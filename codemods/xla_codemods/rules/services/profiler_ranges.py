@@ -15,7 +15,7 @@ CUDA fails without CUDA (fact 1.107).
 Fix: safe.
 
 Use ranges of `torch.profiler`, or the runtime's `xla.range_push` and `xla.range_pop`. Both appear
-in traces of `torch.profiler` and of `xla.profile`, but not in those of
+in traces of `torch.profiler` and of `xla.profile`, not in traces of
 `torch_xla.debug.profiler`. Calls that start the CUDA profiler and single marks are removed.
 
 ## Example

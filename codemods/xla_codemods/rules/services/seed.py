@@ -190,7 +190,7 @@ def of_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 @RULE.call(*_NEW)
 def new_seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """A seed by chance: drawn by a generator of its own, so that the CPU's stream stays what it is."""
+    """A random seed: drawn by a separate generator, so that the CPU's stream does not change."""
     torch = script.spell("torch", scope)
     edit = Replace(call, f"{script.xla}.manual_seed({torch}.Generator().seed(), device_only=True)")
     yield RULE.finding(script, call, _MESSAGE, edit)
@@ -309,7 +309,7 @@ _OF_WORKERS = frozenset({"worker_id", "worker_idx", "worker_index", "wid"})
 
 
 def _starts_workers(script: Script, function: FunctionNode) -> bool:
-    """`worker_init_fn=init`, `worker_init_fn=partial(init, seed=3)`, and what is told the worker's number."""
+    """`worker_init_fn=init`, `worker_init_fn=partial(init, seed=3)`, and functions that receive the worker's number."""
     if any(argument.arg in _OF_WORKERS for argument in function.args.args):
         return True
     for argument, _ in script.index.of(ast.keyword):

@@ -239,7 +239,7 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 
 def _named(script: Script) -> Iterator[Finding]:
-    """The context's class handed on."""
+    """The context's class passed on."""
     names: list[tuple[ast.expr, Scope]] = [
         *((n, s) for n, s in script.index.of(ast.Attribute) if n.attr in _CONTEXT_NAMES),
         *((n, s) for n, s in script.index.of(ast.Name) if n.id in _CONTEXT_NAMES),
@@ -275,7 +275,7 @@ _CONTEXT_NAMES = frozenset(name.rpartition(".")[2] for name in CONTEXTS)
 def _kept(
     script: Script, call: ast.Call, value: ast.expr, statement: ast.Assign, target: ast.expr
 ) -> Finding:
-    """A stream under a name: it goes if all its uses do; a test of it decides between two ways, which a person must."""
+    """A stream under a name: it is removed if all its uses are; a test of it chooses a branch, which the user must do."""
     text = unparsed(target)
     uses = uses_of(script, value, target)
     left = uses_left(script, value, target)
@@ -292,7 +292,7 @@ def _kept(
 
 
 def _all_seen(script: Script, target: ast.expr, uses: list[ast.expr]) -> bool:
-    """True if nobody else can use what `target` names."""
+    """Return True if no other code can use what `target` names."""
     if uses or isinstance(target, ast.Attribute):
         return bool(uses)
     return isinstance(target, ast.Name) and not script.is_imported_elsewhere(target.id)

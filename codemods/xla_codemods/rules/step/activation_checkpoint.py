@@ -172,7 +172,7 @@ def _is_patched(script: Script) -> bool:
 
 
 def _is_self(node: ast.expr) -> bool:
-    """`self`, or a part of it: a model's own code, which does what it is told."""
+    """`self`, or a part of it: a model's own code, which follows its arguments."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name) and node.id in {"self", "cls"}

@@ -160,7 +160,7 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
 
 @RULE.call(*NORMS)
 def norm(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """Along the first dimension, as where nothing is said; along others torch computes it of what XLA has."""
+    """Along the first dimension, which is the default; along others torch computes it with operations that XLA has."""
     along = keyword(call, "dim") or (call.args[2] if len(call.args) > 2 else None)
     if along is not None and not (isinstance(along, ast.Constant) and along.value == 0):
         return

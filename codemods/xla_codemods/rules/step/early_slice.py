@@ -109,7 +109,7 @@ def _of(script: Script, node: ast.Subscript) -> Iterator[Finding]:
 
 
 def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
-    """The n of `-n`, but for 1: one is there."""
+    """Return the n of `-n`, except 1: one element always exists."""
     match edge:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)):
             return None
@@ -119,7 +119,7 @@ def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
 
 
 def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
-    """True if a condition around `node` asks for the tensor's length."""
+    """Return True if a condition around `node` tests the tensor's length."""
     return any(
         isinstance(ancestor, (ast.IfExp, ast.If))
         and any(text in ast.unparse(ancestor.test) for text in (f"{name}.s", f"len({name})"))
@@ -128,7 +128,7 @@ def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
 
 
 def _is_split_by_sizes(script: Script, node: ast.Subscript) -> bool:
-    """`a, b = x[-n:].split(sizes)`: which fails on all devices where the tensor is shorter."""
+    """`a, b = x[-n:].split(sizes)`: it fails on all devices if the tensor is shorter."""
     split = script.parent(node)
     call = script.parent(split) if split is not None else None
     match split, call, script.parent(call) if call is not None else None:

@@ -14,7 +14,7 @@ share a model on the device.
 
 Fix: none.
 
-Move the tensor to the CPU first (`x.cpu()`). Give each process a model of its own, and average
+Move the tensor to the CPU first (`x.cpu()`). Give each process a separate model, and average
 the gradients.
 
 ## Example
@@ -113,7 +113,7 @@ def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     function = script.function(call)
     if function is not None and function.name == call.func.attr:
-        return  # an override, which is reported where it is called
+        return  # an override, which is reported at its calls
     if _is_kept_from_the_device(script, call):
         return
     message = "XLA tensors cannot be shared between processes: create a model in each process"
@@ -140,7 +140,7 @@ def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _is_new_each_time(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """True if the tensor is made where it is resized, in the same turn of the loop: it has had one size only."""
+    """Return True if the tensor is made next to its resize, in the same turn of the loop: it has had one size only."""
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     found = scope.find(owner.id) if isinstance(owner, ast.Name) else None

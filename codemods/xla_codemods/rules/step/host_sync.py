@@ -230,8 +230,8 @@ RULE = Rule(
 )
 
 _ACTION = ", because the environment needs the action, and XLA launches a graph for each: act in several environments at once, or with a copy of the model on the CPU"
-# Of what functions return, and attributes are asked for.
-_CALLERS = Pattern(r"callers that are not known here$|\.py` (?:shows|asks|hands)|^in `")
+# Reasons that are about values which functions return, or attributes that other code reads.
+_CALLERS = Pattern(r"callers that are not known here$|\.py` (?:shows|needs)|^in `")
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(

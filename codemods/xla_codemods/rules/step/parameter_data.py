@@ -117,7 +117,7 @@ def _is_of_an_object(script: Script, owner: ast.expr) -> bool:
 
 
 def _is_its_own(script: Script, device: ast.expr, data: ast.Attribute, scope: Scope) -> bool:
-    """True if `device` is where the parameter of `data` is: `p.device`, or a name that is bound to it."""
+    """Return True if `device` is the parameter's own device: `p.device`, or a name that is bound to it."""
     if isinstance(device, ast.Name) and (found := scope.find(device.id)) is not None:
         home, bindings = found
         reaching = flow.reaching(bindings, device, home, script.parents)

@@ -13,7 +13,7 @@ from the other, and the next use of the other fails (fact 3.12).
 
 Fix: safe.
 
-Copy `source * 1`. The values are the same, but they have a buffer of their own.
+Copy `source * 1`. The values are the same, but they have a separate buffer.
 
 ## Example
 
@@ -178,7 +178,7 @@ def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 
 def _is_fetched(node: ast.expr) -> bool:
-    """`getattr(module, name)`, which is one where it is copied to from one."""
+    """`getattr(module, name)`, which is a buffer if it is copied to from one."""
     match _bare(node):
         case ast.Call(func=ast.Name(id="getattr"), args=[_, _]):
             return True

@@ -194,7 +194,7 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     elif origin is None or origin.path != script.cached(SparseTensors).home.path:
         where = f" (created in {origin.path}, line {origin.line})" if origin is not None else ""
         message = f"a sparse tensor{where} cannot be moved to an XLA device, and `xla.sparse` has no `{refused}`: make it dense before you move it, or gather and scatter dense tensors"
-        yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
+        yield RULE.finding(script, call, message, effort=HIGH)  # otherwise reported at its creation
 
 
 @RULE.method("register_buffer")
@@ -203,7 +203,7 @@ def kept(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     origin = _origin(script, call, call.args[1]) if len(call.args) > 1 else None
     if origin is not None and origin.path != script.cached(SparseTensors).home.path:
         message = f"the tensor is sparse (created in {origin.path}, line {origin.line}) and cannot be moved to an XLA device: make it dense first (`.to_dense()`), or gather and scatter dense tensors"
-        yield RULE.finding(script, call, message, effort=HIGH)  # else where it is made
+        yield RULE.finding(script, call, message, effort=HIGH)  # otherwise reported at its creation
 
 
 def _origin(script: Script, call: ast.Call, tensor: ast.expr) -> SparseOrigin | None:
@@ -281,7 +281,7 @@ def _stays_on_the_host(script: Script, call: ast.Call, given: list[ast.expr]) ->
 
 
 def _until_bound_again(script: Script, statement: ast.stmt, name: str) -> Iterator[ast.Name]:
-    """The uses of `name` in the block behind `statement`, up to where it is bound again."""
+    """Yield the uses of `name` in the block after `statement`, until it is bound again."""
     block = script.block(statement)
     for later in block[block.index(statement) + 1 :]:
         named = [n for n in walk(later) if isinstance(n, ast.Name) and n.id == name]

@@ -164,7 +164,7 @@ RULE = Rule(
 _AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of the loop as one graph until a value is read: mark each iteration"
 _IN_PIECES = "without `xla.mark_step()` each read in the loop launches a graph that contains the whole forward pass: mark each iteration before its first read"
 _WAITS = frozenset({"torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize"})
-# Alone: what is asked beside it may be so now and then only.
+# Alone: a second condition next to it may hold only now and then.
 _ASKS_FOR_ONE = Pattern(
     r"^(?:torch\.cuda\.is_available\(\)|[\w.]+ == .cuda.|[\w.]+\.is_cuda|\w+\.is_(?:available\(\)|accelerator\([\w.]+\))|(?:use_)?cuda)$"
 )
@@ -389,7 +389,7 @@ def _block_owner(script: Script, node: ast.AST) -> ast.AST:
 
 
 def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[Edit]:
-    """`continue` before the mark, which stands behind `anchor`, would skip it (fact 3.34); not where nothing is computed yet."""
+    """A `continue` before the mark after `anchor` would skip it (fact 3.34); unless nothing is computed yet."""
     end = anchor.end_lineno or anchor.lineno
     for node in outside_loops(loop.body):
         if isinstance(node, ast.Continue) and node.lineno <= end and node is not anchor:
@@ -423,7 +423,7 @@ def _is_followed_by_a_step(script: Script, node: ast.AST, callers: int) -> bool:
 
 
 def _differentiates_its_elements(script: Script, loop: Loop) -> bool:
-    """Return True for `for loss in losses: loss.backward()`, whose iterations compute no loss of their own."""
+    """Return True for `for loss in losses: loss.backward()`, whose iterations compute no loss."""
     if not isinstance(loop.node, ast.For) or FORWARD in loop.effects:
         return False
     elements = {n.id for n in walk(loop.node.target) if isinstance(n, ast.Name)}

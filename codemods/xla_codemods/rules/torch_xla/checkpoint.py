@@ -50,7 +50,7 @@ import torch_xla.core.xla_model as xm
 print(xm.get_rng_state() % 2)  # XLA017
 ```
 
-`torch.manual_seed` seeds only the host if torch_xla is used. If the device has a seed of its own,
+`torch.manual_seed` seeds only the host if torch_xla is used. If the device has a separate seed,
 it keeps it on each backend:
 
 ```diff
@@ -156,7 +156,7 @@ def _both(script: Script, call: ast.Call, beside: ast.Call) -> Finding:
 
 @RULE.call(*_OF_HOST)
 def of_host(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """In torch_xla it seeds the host alone, which matters where the device has a seed of its own."""
+    """In torch_xla it seeds the host alone, which matters if the device has a separate seed."""
     apart = [(other, seed) for other, seed in _seeds_of_device(script) if other is not call]
     merged = [_same_seed_beside(script, other, seed) for other, seed in apart]
     if call in merged or all(beside is not None for beside in merged):

@@ -93,7 +93,7 @@ def same(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(f"{XM}.rendezvous")
 def rendezvous(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """torch_xla's launches what is recorded, also where there is one replica."""
+    """torch_xla's rendezvous launches recorded operations, even with one replica."""
     if not script.is_statement(call) or set(given(call, ("tag", "payload", "replicas")) or ()) != {
         "tag"
     }:

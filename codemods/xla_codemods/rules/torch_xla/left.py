@@ -88,9 +88,9 @@ RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
 _SHARDED = "`xla.FullyShardedDataParallel` splits weights over all devices, under `xla.use_spmd()`"
 _GRAPH = "it inspects torch_xla's graphs, which no other backend has"
 _KERNEL = "a kernel of TPUs: write the same in torch for other devices"
-_EXPORT = "export the model in a script of its own: `torch.export` is of all backends"
+_EXPORT = "export the model in a separate script: `torch.export` works with all backends"
 _VARIABLE = "the name is in a string: write the call out"
-# What is to be done by hand where the script is to do without torch_xla; the longest name that fits counts.
+# Advice for scripts that have to work without torch_xla; the longest matching name counts.
 _BY_HAND = {
     "torch_xla": '`if xla.device_type() == "xla":` keeps it for torch_xla if the script also runs elsewhere',
     "torch_xla.core.functions": "the runtime's collectives have no gradients: average the loss or the gradients",
@@ -149,7 +149,7 @@ def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 
 
 def _idle_imports(script: Script) -> Iterator[Finding]:
-    """Imports of which nothing is used, in no `try`: they stay where a string may still name their device."""
+    """Yield unused imports that are not in a `try`: they are kept if a string may still name their device."""
     nodes = walk(script.tree)
     used = {n.id for n in nodes if isinstance(n, ast.Name) and not _is_asked_for(script, n)}
     asking = {s for node in nodes if isinstance(node, ast.Try) for s in walk(node)}
@@ -169,7 +169,7 @@ def _idle_imports(script: Script) -> Iterator[Finding]:
 
 
 def _uses(script: Script) -> Iterator[tuple[ast.expr, str]]:
-    """The longest names of torch_xla's, where they are used."""
+    """Yield the longest names of torch_xla at their uses."""
     found = [*script.index.of(ast.Name), *script.index.of(ast.Attribute)]
     for node, scope in found:
         stored = not isinstance(getattr(node, "ctx", None), ast.Load)

@@ -140,7 +140,7 @@ def _with_device(call: ast.Call, device: ast.expr) -> list[Edit]:
 
 
 def _one_pass(script: Script, call: ast.Call) -> ast.Call | None:
-    """The only `per_device_loader(...)` that is called on what `call` makes; None where there may be others."""
+    """Return the only call of `per_device_loader(...)` on the result of `call`; None if there may be others."""
     parent = script.parent(call)
     if isinstance(parent, ast.Attribute):
         return _pass_of(script, parent)
@@ -167,7 +167,7 @@ def _one_pass(script: Script, call: ast.Call) -> ast.Call | None:
 
 
 def _is_beside(script: Script, made: ast.stmt, read: ast.expr) -> bool:
-    """True if `read` stands in a statement beside `made`, in no loop of its own; the head of a `for` counts."""
+    """Return True if `read` is in a statement next to `made`, not in a loop; the head of a `for` counts."""
     statement = script.statement(read)
     if isinstance(statement, ast.While):
         return False

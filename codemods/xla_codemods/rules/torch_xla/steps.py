@@ -188,7 +188,7 @@ def optimizer_step(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
 
 
 def _can_mark_behind(script: Script, call: ast.Call, barrier: ast.expr | None) -> bool:
-    """True where a mark can stand behind the step: a statement of its own, and what asks for the mark still says the same."""
+    """Return True if a mark can follow the step: it is a statement, and the condition for the mark has the same value there."""
     while isinstance(barrier, ast.Attribute):
         barrier = barrier.value
     if isinstance(barrier, ast.UnaryOp) and isinstance(barrier.op, ast.Not):

@@ -190,7 +190,7 @@ def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call(f"{RUNTIME}.autocast")
 def autocast(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """The operations' types are mended by the copy, for torch's own context, too."""
+    """The copied patches correct the operations' types, also under torch's own context."""
     arguments = given(call, ("device_type", "dtype", "enabled", "cache_enabled"))
     if arguments is None:
         return
@@ -249,7 +249,7 @@ def _xm(script: Script) -> str:
 
 
 def _module(script: Script, dotted: str, usual: str) -> str:
-    """What the file calls this module; `usual` where it is to be imported, unless that is taken."""
+    """Return the file's name for this module; if it must be imported, `usual` unless that name is taken."""
     for name in script.module.bindings:
         if script.module.dotted(name) == dotted:
             return name
