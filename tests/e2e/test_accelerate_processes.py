@@ -90,7 +90,9 @@ args = TrainingArguments(
 )
 trainer = Trainer(BertForSequenceClassification(config), args, train_dataset=Data(64, 0), eval_dataset=Data(20, 1))
 trainer.train()
-print("end", round(trainer.evaluate()["eval_loss"], 4))
+loss = trainer.evaluate()["eval_loss"]
+if trainer.is_world_process_zero():
+    print("end", round(loss, 4))
 """
 
 
