@@ -32,11 +32,22 @@ def patched_before(
     None where the file says so already, or where another call of `made`, by dotted name, brings it: one that is not left, and
     has run whenever `call` runs.
     """
-    if f"{patch}()" in script.source.text:  # not every line is indexed
+    if f"{patch}()" in script.source.text:
         return None
-    for other, scope in script.index.of(ast.Call):
+    calls = script.cached(_calls_by_name)
+    for other in (other for name in made for other in calls.get(name, ())):
         comes_first = (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
-        if comes_first and script.dotted(other.func, scope) in made and not is_left(other):
+        if comes_first and not is_left(other):
             if has_run(script.statement(other), call, script.parents):
                 return None
     return InsertBefore(script.statement(call), f"{script.xla}.{patch}()")
+
+
+def _calls_by_name(script: Script) -> dict[str, list[ast.Call]]:
+    """Map dotted names of libraries to the calls of the file."""
+    found: dict[str, list[ast.Call]] = {}
+    for call, scope in script.index.of(ast.Call):
+        dotted = script.dotted(call.func, scope)
+        if dotted is not None:
+            found.setdefault(dotted, []).append(call)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from copy import copy
 from typing import TypeVar
 
 from .inference.expressions import EXPRESSIONS
@@ -21,10 +22,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 class Index:
     """What the walk found, in source order: `nodes` by type with the scope each stands in, and `parents`."""
 
-    def __init__(self, tree: ast.Module, text: str) -> None:
+    def __init__(self, module: Scope) -> None:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: defaultdict[type[ast.AST], list[tuple[ast.AST, Scope]]] = defaultdict(list)
-        self.module = Scope(tree, None, text)
+        self.module = module
         self.inference = Inference(self.module, self.calls_of, self.parents, EXPRESSIONS)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
         self._named: dict[str, list[tuple[ast.Name, Scope]]] | None = None
@@ -32,8 +33,16 @@ class Index:
         self._assigned: dict[tuple[str, Scope | None], list[tuple[ast.Assign, Scope]]] = {}
         self._owned: dict[str, dict[Scope | None, list[tuple[ast.Name, Scope]]]] = {}
         self._local: dict[str, dict[FunctionNode | None, list[ast.Name]]] = {}
+        self._below: dict[str, dict[FunctionNode, list[ast.Name]]] = {}
         self._functions: dict[ast.AST, FunctionNode | None] = {}
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
+
+    def with_own_values(self) -> Index:
+        """Return the same index with values that are inferred anew: a file knows more of itself than others do."""
+        index = copy(self)
+        index.inference = Inference(self.module, index.calls_of, self.parents, EXPRESSIONS)
+        index.inference.scopes = self.inference.scopes
+        return index
 
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
         """The nodes of type `kind`, with their scopes."""
@@ -73,6 +82,19 @@ class Index:
             for node, _ in self.names(name):
                 by_function.setdefault(self.function(node), []).append(node)
         return self._local[name].get(function, [])
+
+    def names_below(self, function: FunctionNode, name: str) -> list[ast.Name]:
+        """Return the uses of `name` in the body of `function`, in functions inside it as well."""
+        if name not in self._below:
+            by_function = self._below[name] = {}
+            for node, _ in self.names(name):
+                child: ast.AST = node
+                around = self.parents.get(node)
+                while around is not None:
+                    if isinstance(around, _FUNCTIONS) and isinstance(child, ast.stmt):
+                        by_function.setdefault(around, []).append(node)
+                    child, around = around, self.parents.get(around)
+        return self._below[name].get(function, [])
 
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:
         """Return the attributes called `name`, of any object, in source order."""
@@ -136,9 +158,9 @@ class Index:
         return self.module
 
 
-def build(tree: ast.Module, text: str) -> Index:
-    """Walk `tree`."""
-    index = Index(tree, text)
+def build(tree: ast.Module, text: str, module: Scope | None = None) -> Index:
+    """Walk `tree`, whose scope is `module` if there is one already."""
+    index = Index(module or Scope(tree, None, text))
     for statement in tree.body:
         index.parents[statement] = tree
         _walk(index, statement, index.module)

@@ -89,13 +89,16 @@ class ParsedFile:
         self.is_native = style == "native" or f"import {library_types.VENDORED}" in source.text
         self.tree = source.tree
         self._own_devices = [name.last for name in wrappers if name.table == "devices"]
-        self.index: Index = build(source.tree, source.text)
+        self._is_shared = False
+        if project is None:
+            self.index: Index = build(source.tree, source.text)
+        else:
+            self.index, self._is_shared = project.index(source.tree, source.text)
         self.inference = self.index.inference
         if wrappers:
             self.inference.own = lambda dotted: wrapped_value(wrappers, dotted, path)
         self.parents = self.index.parents
         self.module = self.index.module
-        self.module.elsewhere = project
         self.callers: Callers | None = None
         if project is not None and self._asks_callers:  # others are not worth the looking
             self.inference.elsewhere = project.returned
@@ -117,11 +120,12 @@ class ParsedFile:
         """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,
         and that of the next file would have to be new.
         """
-        module = self.module
+        module, is_shared = self.module, self._is_shared
         for part in (*self._found.values(), self.inference, self.index, self):
             if hasattr(part, "__dict__"):
                 part.__dict__.clear()
-        module.release()
+        if not is_shared:
+            module.release()
 
     # Names and values.
 
@@ -286,10 +290,9 @@ class ParsedFile:
         """Return True if the program defines a function of that name, and `owner` is not known to be a tensor."""
         if self.value(owner).has(TENSOR):
             return False
-        defined = re.compile(rf"\bdef {method}\(")
-        if defined.search(self.source.text):
+        if re.search(rf"\bdef {method}\(", self.source.text):
             return True
-        return self.project is not None and self.project.has_text(defined)
+        return self.project is not None and self.project.has_function(method)
 
     def is_neither_tensor_nor_module(self, node: ast.expr, scope: Scope | None = None) -> bool:
         """True if `node` is of a class that is known to be neither, and inherits nothing from one that is not known."""

@@ -30,6 +30,15 @@ class Texts:
         """Return the paths of the files that contain the identifier `word` as a whole."""
         return self._by_word.get(word, _NONE)
 
+    def with_word_like(self, pattern: Pattern) -> frozenset[str]:
+        """Return the paths of the files that contain an identifier in which `pattern` is found."""
+        key = "identifier", pattern
+        if key not in self._where:
+            is_like = pattern.compiled.search
+            found = (paths for word, paths in self._by_word.items() if is_like(word))
+            self._where[key] = _NONE.union(*found)
+        return self._where[key]
+
     def having(self, parts: tuple[str, ...]) -> frozenset[str]:
         """Return the paths of the files that contain one of `parts`, also inside a longer word."""
         return self._search(parts, lambda text: any(part in text for part in parts))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...patterns import Pattern
 from ..nodes import walk
 from .availability import whole_choice
 from .literal_context import KEPT, NAME, SINK, place
@@ -16,7 +15,7 @@ from .specs import Devices, Spec
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
-_LAUNCHES = Pattern(r"\b(?:spawn|launch)\(")
+_LAUNCHES = ("spawn", "launch")
 
 
 class DeviceLiteral(NamedTuple):
@@ -65,10 +64,10 @@ class DeviceLiterals:
                 return True
             if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 return False
-        if any(self.script.index.calls_of(name) for name in ("spawn", "launch")):
+        if any(self.script.index.calls_of(name) for name in _LAUNCHES):
             return True
         project = self.script.project
-        return project is not None and project.is_loaded_by(_LAUNCHES)
+        return project is not None and project.is_loaded_by_caller(*_LAUNCHES)
 
     def _found(self) -> Iterator[DeviceLiteral]:
         script, index = self.script, self.script.index

@@ -8,7 +8,6 @@ becomes a device where something is moved.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,17 @@ _RANKS = frozenset(
     }
 )
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Mod, ast.FloorDiv)
+# Expressions that may be a number.
+_NUMBERS = (
+    ast.Attribute,
+    ast.BinOp,
+    ast.BoolOp,
+    ast.Call,
+    ast.IfExp,
+    ast.Name,
+    ast.NamedExpr,
+    ast.Subscript,
+)
 # How a parameter takes numbers: as they are, or as devices that its callers make of them.
 NUMBER, DEVICE = "number", "device"
 
@@ -76,7 +86,7 @@ class Numbers:
 
     def _is_users_method(self, name: str) -> bool:
         """Return True if a module of the program defines a function of this name."""
-        return self._project is not None and self._project.has_text(re.compile(rf"\bdef {name}\("))
+        return self._project is not None and self._project.has_function(name)
 
     def is_given_as_device(self, node: ast.expr) -> bool:
         """True if `node` is a parameter for which the callers make devices of their numbers."""
@@ -117,7 +127,7 @@ class Numbers:
             if handed is None or handed.target is None or handed.later:
                 continue
             for name, argument in filled(handed, handed.target):
-                if isinstance(argument, ast.Constant) and type(argument.value) is not int:
+                if not _may_be_one(argument):
                     continue
                 # Few functions do nothing but move, and that is cheap to see: first of all.
                 if self._is_moved_to(handed.target, name) and self._is_number(
@@ -425,6 +435,11 @@ def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
                 return True
         child, current = current, parents.get(current)
     return False
+
+
+def _may_be_one(node: ast.expr) -> bool:
+    """Return True if an expression like `node` can be a number."""
+    return type(node.value) is int if isinstance(node, ast.Constant) else isinstance(node, _NUMBERS)
 
 
 def _parameter(node: ast.expr, scope: Scope) -> str:

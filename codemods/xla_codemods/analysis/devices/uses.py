@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..inference.library_types import RUNTIME
-from ..nodes import CHILDREN, LEAVES
-from ..scopes import FunctionNode, Scope, resolve
+from ..scopes import Scope, resolve
 from .callees import Callees, Target, filled, scope_of
 
 # Calls that take a device of any spelling: their arguments are not changed.
@@ -36,41 +35,7 @@ class DeviceUse(NamedTuple):
     call: ast.Call | None = None
 
 
-class FunctionNames:
-    """The names in the body of a function, read once for all of its parameters."""
-
-    def __init__(self, function: FunctionNode) -> None:
-        self._parents: dict[ast.AST, ast.AST] = {}
-        self._reads: dict[str, list[ast.Name]] = {}
-        self._bound: set[str] = set()
-        parents = self._parents
-        nodes: list[ast.AST] = [*function.body]
-        for node in nodes:  # grows meanwhile
-            kind = type(node)
-            if kind is ast.Name:
-                self._add(node)  # type: ignore[arg-type]
-            elif kind not in LEAVES:
-                below = CHILDREN[kind](node)
-                for child in below:
-                    parents[child] = node
-                nodes += below
-
-    def _add(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self._reads.setdefault(node.id, []).append(node)
-        else:
-            self._bound.add(node.id)
-
-    def uses_of(self, name: str, scope: Scope) -> Iterator[DeviceUse]:
-        """The reads of the parameter `name`, by what is done with each."""
-        return (_use(node, self._parents, scope) for node in self._reads.get(name, ()))
-
-    def is_rebound(self, name: str) -> bool:
-        """True if something in the function binds `name` anew."""
-        return name in self._bound
-
-
-def _use(node: ast.Name, parents: dict[ast.AST, ast.AST], scope: Scope) -> DeviceUse:
+def _use(node: ast.Name, parents: Mapping[ast.AST, ast.AST], scope: Scope) -> DeviceUse:
     parent = parents.get(node)
     match parent:
         case ast.Compare(left=left, comparators=[other]):
@@ -117,7 +82,6 @@ class MovedTo:
 
     def __init__(self, callees: Callees) -> None:
         self.callees = callees
-        self._names: dict[ast.AST, FunctionNames] = {}
         self._known: dict[tuple[ast.AST, str], bool] = {}
 
     def only(self, target: Target, name: str) -> bool:
@@ -134,13 +98,12 @@ class MovedTo:
         if key in self._known or key in met:
             return self._known.get(key, True)
         met.add(key)
-        if target.function not in self._names:
-            self._names[target.function] = FunctionNames(target.function)
-        names, scope = self._names[target.function], scope_of(target)
-        uses = list(names.uses_of(name, scope))
+        index, scope = target.view.indexed, scope_of(target)
+        names = index.names_below(target.function, name)
+        uses = [_use(n, index.parents, scope) for n in names if isinstance(n.ctx, ast.Load)]
         # What is only given to calls that take any device is content with a number.
         only_moves = (
-            not names.is_rebound(name)
+            len(uses) == len(names)  # nothing in the function binds it anew
             and any(u.moves or u.call is not None for u in uses)
             and all(u.moves or u.harmless or self._hands_on(target, u, scope, met) for u in uses)
         )

@@ -12,7 +12,7 @@ from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import argument_for, keyword, walk_body
 from .availability import OTHER_ACCELERATORS, asks_availability, whole_choice
 from .specs import Devices, is_host
-from .uses import MOVES, FunctionNames, makes_tensors
+from .uses import MOVES, makes_tensors
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -255,19 +255,7 @@ class Workers:
 
     def uses(self, function: FunctionNode, given: Given, depth: int = 0) -> bool:
         """True if `function`, given this, surely computes on the accelerator, itself or by functions that it calls."""
-        if function.body[0] not in self.script.parents:
-            return self._moves_to_what_is_given(function, given)
         return self.computes(function.body, given, depth)
-
-    def _moves_to_what_is_given(self, function: FunctionNode, given: Given) -> bool:
-        """Of a function that the index has passed over, as nothing in it is of interest: `x.to(device)`."""
-        names = FunctionNames(function)
-        return any(
-            use.moves
-            for name, what in given.items()
-            if what == PLACE and not names.is_rebound(name)
-            for use in names.uses_of(name, self.script.module)
-        )
 
     def computes(self, body: list[ast.stmt], given: Given, depth: int = 0) -> bool:
         """True if running these statements does."""

@@ -53,8 +53,6 @@ def is_only_given(
     """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` of calls
     that are one of `takes`: changing it changes nothing else.
     """
-    if node not in script.parents:  # in a line that is not analysed
-        return False
     child, parent = node, script.parent(node)
     while isinstance(parent, ast.IfExp) and parent.test is not child:
         child, parent = parent, script.parent(parent)

@@ -184,13 +184,19 @@ class Modules(ProjectFiles):
             self._whole[path] = self._indexed(path)
         return self._whole[path]
 
+    def shared(self, path: str, tree: ast.Module) -> Index | None:
+        """Return the index of the module at `path` if other modules may need it, too, and `tree` is the module's."""
+        if not (self.graph.importers.get(path) or path in self._whole):
+            return None
+        scope = self.scope(path)
+        return self.whole(path) if scope is not None and scope.node is tree else None
+
     def _indexed(self, path: str) -> Index | None:
         scope = self.scope(path)
         if scope is None or not isinstance(scope.node, ast.Module):
             return None
-        index = build(scope.node, scope.text)
-        index.module.elsewhere = project = Project(self, path)
-        index.inference.elsewhere = project.returned
+        index = build(scope.node, scope.text, scope)
+        index.inference.elsewhere = Project(self, path).returned
         return index
 
     def _is_own(self, dotted: str, path: str) -> bool:
@@ -257,6 +263,19 @@ class Project:
         self.asked = self.asked_beside = False
         self._roots: dict[str, bool] = {}
 
+    def index(self, tree: ast.Module, text: str) -> tuple[Index, bool]:
+        """Return the index of this module, and True if other modules use it as well.
+
+        Names of a shared index are resolved for all who ask, so the verdict counts as one that depends on others.
+        """
+        shared = self.modules.shared(self.path, tree)
+        if shared is not None:
+            self.asked = True
+            return shared.with_own_values(), True
+        index = build(tree, text)
+        index.module.elsewhere = self
+        return index, False
+
     def origin(self, dotted: str) -> str:
         """See `Modules.origin`; empty for names that no rule knows."""
         last = dotted.rpartition(".")[2]
@@ -269,17 +288,26 @@ class Project:
         self.asked = True
         return name in self.modules.renamed
 
-    def has_text(self, pattern: re.Pattern[str]) -> bool:
-        """True if `pattern` is found in the text of any module."""
-        self.asked = True
-        return bool(self.modules.matching(pattern))
-
-    def is_loaded_by(self, pattern: Pattern) -> bool:
-        """Return True if another module whose text has `pattern` loads this module."""
+    def has_text(self, pattern: re.Pattern[str], word: str = "") -> bool:
+        """True if `pattern`, which contains the identifier `word`, is found in the text of any module."""
         self.asked = True
         modules = self.modules
-        found = modules.matching(pattern) - {self.path}
-        return bool(found) and not found.isdisjoint(modules.graph.loading(self.path))
+        if not word:
+            return bool(modules.matching(pattern))
+        return any(pattern.search(modules.text(path)) for path in modules.with_word(word))
+
+    def has_function(self, name: str) -> bool:
+        """True if any module defines a function or method of this name."""
+        return self.has_text(re.compile(rf"\bdef {name}\("), name)
+
+    def is_loaded_by_caller(self, *names: str) -> bool:
+        """Return True if another module loads this one, and calls something whose last name is one of `names`."""
+        self.asked = True
+        modules = self.modules
+        having = frozenset().union(*map(modules.with_word, names)) - {self.path}
+        found = having & modules.graph.loading(self.path) if having else having
+        called = re.compile(rf"\b(?:{'|'.join(names)})\(")
+        return any(called.search(modules.text(path)) for path in found)
 
     def has(self, dotted: str) -> bool:
         """True if `dotted` begins with a module of the project. Even the answer no is one of the project."""

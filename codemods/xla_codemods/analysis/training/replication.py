@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
@@ -45,6 +45,7 @@ _NORMALIZATIONS = Pattern(
 _WORD = Pattern(r"[A-Za-z_]\w*")
 _REDUCES = frozenset({"all_reduce", "allreduce", "all_reduce_coalesced", "reduce_gradients"})
 _REDUCED = Pattern(r"all_?reduce\w*\([^()\n]*grad|(?:average|sync)_grad\w*\(")
+_REDUCING = Pattern(r"all_?reduce|(?:average|sync)_grad")  # an identifier of `_REDUCED`
 _REDUCED_BY_A_RUNTIME = Pattern(r"\breduce_gradients\(")
 _CLASS = Pattern(
     r"^class (?P<name>\w+)\b(?P<bases>[^\n]*)\n(?P<body>(?:[ \t]+[^\n]*\n|\n)*)", re.MULTILINE
@@ -106,7 +107,7 @@ class Replication:
         return project is not None and project.in_its_programs(project.modules.having(called))
 
     def _look(self) -> None:
-        own = _reducing_classes(self.script.source.text, *self._others(_defines_a_wrapper))
+        own = _reducing_classes(self.script.source.text, *self._classes_of_others())
         for call, scope in self.script.index.of(ast.Call):
             if _shows_a_copy(call.func):
                 self._add(call.args[0] if call.args else keyword(call, "module"), call)
@@ -124,19 +125,29 @@ class Replication:
         if self._hands_on_a_wrapper(own):
             self._is_open = self._has_wrapper = True
 
-    def _others(self, holds: Callable[[str], bool]) -> Iterator[str]:
-        """Yield the texts of the program's other modules for which `holds` returns True."""
+    def _classes_of_others(self) -> Iterator[str]:
+        """Yield the texts of the program's other modules that define a wrapper."""
         project = self.script.project
         if project is not None:
-            paths = project.modules.where(holds) & project.programs
+            paths = project.modules.where(_defines_a_wrapper) & project.programs
             yield from (project.modules.text(path) for path in sorted(paths))
 
     def _look_at_others(self, own: frozenset[str]) -> None:
-        wraps = any(_wrappers_in(text) - own for text in self._others(_wraps))
-        reduces = any(self._others(_reduces))
+        project = self.script.project
+        if project is None:
+            return
+        modules, programs = project.modules, project.programs
+
+        def codes(paths: frozenset[str]) -> Iterator[str]:
+            return (_code(modules.text(path)) for path in sorted(paths & programs))
+
+        wrapping, reducing = map(modules.with_word_like, (_WRAPPERS, _REDUCING))
+        others = modules.with_word("reduce_gradients") | modules.with_word_like(_NORMALIZATIONS)
+        wraps = any(_wrappers_in(code) - own for code in codes(wrapping))
+        reduces = any(map(_REDUCED.search, codes(reducing)))
         self._has_wrapper |= wraps
         self._reduces |= reduces
-        self._is_open |= wraps or reduces or any(self._others(_shows_replicas_otherwise))
+        self._is_open |= wraps or reduces or any(map(_shows_replicas_otherwise, codes(others)))
 
     def _add(self, wrapped: ast.expr | None, call: ast.Call) -> None:
         if not isinstance(wrapped, (ast.Name, ast.Attribute)):
@@ -299,21 +310,12 @@ def _code(text: str) -> str:
     return "".join(line.partition("#")[0] + "\n" for line in text.splitlines())
 
 
-def _wrappers_in(text: str) -> set[str]:
-    return {word for word in set(_WORD.findall(_code(text))) if _WRAPPERS.search(word)}
+def _wrappers_in(code: str) -> set[str]:
+    return {word for word in set(_WORD.findall(code)) if _WRAPPERS.search(word)}
 
 
-def _wraps(text: str) -> bool:
-    return bool(_wrappers_in(text))
-
-
-def _reduces(text: str) -> bool:
-    return _REDUCED.search(_code(text)) is not None
-
-
-def _shows_replicas_otherwise(text: str) -> bool:
+def _shows_replicas_otherwise(code: str) -> bool:
     """Return True if a runtime reduces gradients, or normalization is synchronised."""
-    code = _code(text)
     return _REDUCED_BY_A_RUNTIME.search(code) is not None or any(
         _NORMALIZATIONS.search(word) for word in set(_WORD.findall(code))
     )

@@ -207,9 +207,9 @@ def unusual(script: Script) -> str | None:
     project = script.project
     if project is not None:
         modules = project.modules
-        by_hand = modules.matching(_SHARDS) & modules.matching(_OF_SHARDS) & project.programs
-        if by_hand:
-            return f"{_BY_HAND} in {min(by_hand)}"
+        for path in sorted(modules.with_word_like(_SHARDS) & project.programs):
+            if _OF_SHARDS.search(modules.text(path)):
+                return f"{_BY_HAND} in {path}"
     if next(world_sizes.summed_losses(script), None) is not None:
         return "a loss that is a sum"
     for use in world_sizes.uses(script):

@@ -30,7 +30,7 @@ from ..loops import (
     outside_loops,
 )
 from ..nodes import walk
-from ..optimizers import is_optimizer, is_scaler, is_scaling_step
+from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..scopes import FunctionNode, Scope
 from ..syntax import keyword
 from .batches import Batches
@@ -190,6 +190,13 @@ class Training:
             return Step(call, optimizer, scaled=True)
         is_torchs = takes_only_a_closure(self.script, call, owner, scope)
         return Step(call, owner if is_torchs else None)
+
+    @cached_property
+    def may_step(self) -> bool:
+        """True if anything in the file may compute gradients by `backward`, or step an optimizer."""
+        return bool(
+            "backward" in self.script.source.names or self.steps or scaling_steps(self.script)
+        )
 
     # Loops around a place.
 

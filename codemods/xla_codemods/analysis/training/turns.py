@@ -53,10 +53,11 @@ def turns(script: Script) -> tuple[Turn, ...]:
 
 def _turns(script: Script) -> tuple[Turn, ...]:
     found: list[Turn] = []
-    for loop in script.training.loops:
-        if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
-            found.append(Turn(loop.node, loop.node.body))
-    found += [Turn(function, function.body) for function in _stepping(script)]
+    if script.training.may_step:
+        for loop in script.training.loops:
+            if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
+                found.append(Turn(loop.node, loop.node.body))
+        found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
     found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
@@ -178,8 +179,6 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
     properties = script.cached(_properties)
     while work:
         turn = work.pop()
-        if turn.body[0] not in script.parents:
-            continue  # a function that the index has passed over
         for node in _always(script, turn, seen):
             yield node, turn
             functions: list[FunctionNode | None] = []

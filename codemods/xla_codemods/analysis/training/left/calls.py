@@ -10,21 +10,21 @@ from ...syntax import keyword
 from ..sharding import CLASSES, FUNCTIONS, is_sharded_by_the_runtime
 
 if TYPE_CHECKING:
+    from ...projects.project import Modules
     from ...script import Script
 
-# In small letters: what the text of such a file holds.
-WORDS = (
+# Parts of the names that these calls have, in small letters.
+_WORDS = (
     "fully_shard",
     "fullyshardeddataparallel",
-    "pipelin",
     "parallelize_module",
     "distribute_module",
     "pippy",
     "fairscale",
     "torchgpipe",
 )
-# Of other modules' texts, which are searched as they are written.
-IN_TEXT = (*WORDS, "FullyShardedDataParallel")
+# Both stand in a file that cuts a model into stages with torch. Pipelines of other kinds are common.
+_STAGES = ("pipelin", "torch.distributed")
 _LEFT = Pattern(
     r"torch\.distributed\.(?:_?pipelin\w*\.(?:\w+\.)*(?:PipelineStage|pipeline|build_stage|Pipe|Schedule\w+)"
     r"|tensor\.parallel\.(?:\w+\.)*parallelize_module|_?tensor\.(?:\w+\.)*distribute_module"
@@ -46,7 +46,19 @@ class LeftCall(NamedTuple):
 
 def may_have_some(script: Script) -> bool:
     """True if the file's text holds such a word: asked first, as it costs nothing."""
-    return script.source.mentions(*WORDS)
+    mentions = script.source.mentions
+    return mentions(*_WORDS) or (mentions(_STAGES[0]) and _shards(script.source.text))
+
+
+def _shards(text: str) -> bool:
+    """Return True if a module with this text may have such a call."""
+    lowered = text.lower()
+    return any(word in lowered for word in _WORDS) or all(word in lowered for word in _STAGES)
+
+
+def sharding_modules(modules: Modules) -> frozenset[str]:
+    """Return the paths of the modules that may have such calls."""
+    return modules.where(_shards)
 
 
 def may_be_in_the_project(script: Script) -> bool:
@@ -55,12 +67,8 @@ def may_be_in_the_project(script: Script) -> bool:
     if project is None:
         return False
     project.asked = True
-    modules = project.modules
-    having = modules.remembered(
-        ("shards", ""),
-        lambda: {p for p in modules.files if any(word in modules.text(p) for word in IN_TEXT)},
-    ) - {project.path}
-    return bool(having) and not having.isdisjoint(modules.graph.connected(project.path))
+    having = sharding_modules(project.modules) - {project.path}
+    return bool(having) and not having.isdisjoint(project.modules.graph.connected(project.path))
 
 
 def left_calls(script: Script) -> list[LeftCall]:

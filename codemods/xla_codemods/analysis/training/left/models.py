@@ -14,7 +14,7 @@ from ....source import Source
 from ...nodes import walk
 from ...syntax import argument_for
 from ..tensors.parameters_of import Sources
-from .calls import WORDS, LeftCall, left_calls, may_be_in_the_project, model_of
+from .calls import LeftCall, left_calls, may_be_in_the_project, model_of, sharding_modules
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -95,7 +95,7 @@ class LeftModels:
         project = self.script.project
         if project is None:
             return None
-        for path in project.program_paths:
+        for path in sorted(sharding_modules(project.modules) & project.programs):
             other = _other(self.script, path)
             if other is not None and other.calls:
                 return Why(other.calls[0].name, path)
@@ -384,8 +384,7 @@ def _other(script: Script, path: str) -> LeftModels | None:
 def _read(script: Script, path: str) -> LeftModels | None:
     assert script.project is not None
     modules = script.project.modules
-    small = modules.text(path).lower()
-    if modules.scope(path) is None or not any(word in small for word in WORDS):
+    if path not in sharding_modules(modules) or modules.scope(path) is None:
         return None
     return LeftModels(type(script)(Source(modules.files[path]), path), alone=True)
 

@@ -11,10 +11,12 @@ from ... import flow
 from ...devices.callees import View, scope_of
 from ...devices.passed_arguments import passed_arguments
 from ...devices.places import assigned_to
+from ...inference.library_types import RUNTIME, VENDORED
 from ...scopes import ITERATED, Binding, Scope, resolve
 from ...syntax import statements
 
 if TYPE_CHECKING:
+    from ...projects.project import Modules
     from ...script import Script
 
 # Functions that make a sparse tensor, or that only sparse tensors have.
@@ -45,13 +47,9 @@ _WRAPPING = frozenset(
 )
 _MOST_HANDS = 10  # through which one comes
 
-# The code contains one of these words if it makes one.
-_WORDS = tuple(
-    sorted(
-        {"to_sparse", "sparse.", *(name.rpartition(".")[2] for name in MAKERS)}
-        - {"FloatTensor", "DoubleTensor", "LongTensor"}
-    )
-)
+# Where one is made or moved, one of these identifiers stands, or "sparse" with one of the others.
+_IN_SPARSE = ("FloatTensor", "DoubleTensor", "LongTensor", RUNTIME.partition(".")[0], VENDORED)
+_WORDS = (*CONVERTERS, *sorted({name.rpartition(".")[2] for name in MAKERS} - {*_IN_SPARSE}))
 
 _Step = int | str
 
@@ -71,8 +69,7 @@ class SparseTensors:
         self.callees = self.passed.callees
         self.home = self.callees.home
         self._project = script.project
-        self._text = script.source.text
-        self._here = any(word in self._text for word in _WORDS)
+        self._here = _may_be_made(script.source.names)
         self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
         self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
         self._cut = False  # whether that search went through more than `_MOST_HANDS`
@@ -83,7 +80,7 @@ class SparseTensors:
 
     def origin_in(self, view: View, node: ast.expr) -> SparseOrigin | None:
         """The same, of a node of the module of `view`."""
-        if not self._is_spoken_of:
+        if not self._anywhere:
             return None
         self._seen, self._cut = set(), False
         found = self._of(node, (), view.indexed.scope(node), view, 0)
@@ -92,18 +89,13 @@ class SparseTensors:
         return found
 
     @cached_property
-    def _is_spoken_of(self) -> bool:
-        """Return True if any module that belongs to the program has a word for a sparse tensor."""
-        words = ("sparse", *_WORDS)
-        if any(word in self._text for word in words):
-            return True
-        return self._project is not None and self._project.mentions(*words)
-
-    @cached_property
     def _anywhere(self) -> bool:
-        """Return True if one may be made at all; other modules are searched only if a tensor may come from them."""
-        project = self._project
-        return (project is not None and project.mentions(*_WORDS)) or self._here
+        """True if any module that belongs to the program has the words for one."""
+        if self._here or self._project is None:
+            return self._here
+        self._project.asked = True
+        graph = self._project.modules.graph
+        return not graph.connected(self._project.path).isdisjoint(_making(self._project.modules))
 
     def _of(
         self, node: ast.expr | None, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
@@ -240,6 +232,21 @@ class SparseTensors:
             yield from ((value, path, inner, target.view) for value in _returns(target.function))
         elif isinstance(node.func, ast.Attribute) and dotted is None and node.func.attr in _KEEPING:
             yield node.func.value, path, scope, view
+
+
+def _may_be_made(names: set[str]) -> bool:
+    """Return True if a file with these identifiers, in small letters, may make or move one."""
+    if not names.isdisjoint(word.lower() for word in _WORDS):
+        return True
+    return "sparse" in names and not names.isdisjoint(word.lower() for word in _IN_SPARSE)
+
+
+def _making(modules: Modules) -> frozenset[str]:
+    """Return the paths of the modules that may make or move one."""
+    found, others = (
+        frozenset().union(*map(modules.with_word, words)) for words in (_WORDS, _IN_SPARSE)
+    )
+    return found | (modules.with_word("sparse") & others)
 
 
 def _makes(call: ast.Call, scope: Scope) -> bool:

@@ -45,7 +45,7 @@ def may_change(other: Script, node: ast.Name) -> bool:
     if node.id in found[0].rebound:
         return True
     stored = re.compile(rf"\.{re.escape(node.id)}\s*(?:[-+*/]|//|\*\*)?=(?!=)")
-    if other.project is not None and other.project.has_text(stored):
+    if other.project is not None and other.project.has_text(stored, node.id):
         return True
     made = found[1][0].value
     if isinstance(made, ast.Call):
