@@ -81,8 +81,8 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
         ("zzz = 1", "zzz: no such setting; known: "),
         ('select = "XLA1"', "select: must be a list of strings, not 'XLA1'"),
         ("select = [1]", "select: must be a list of strings, not [1]"),
-        ('select = ["E501"]', 'select: "E501" is no code'),
-        ('ignore = ["XLA1011"]', 'ignore: "XLA1011" is no code'),
+        ('select = ["E501"]', 'select: "E501" is neither a code'),
+        ('ignore = ["XLA1011"]', 'ignore: "XLA1011" is neither a code'),
         ('unsafe = "yes"', "unsafe: must be true or false, not 'yes'"),
         ("unsafe = 1", "unsafe: must be true or false, not 1"),
         ("baseline = true", "baseline: must be a string, not true"),
@@ -94,7 +94,7 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
             'per-file-ignores = {"a.py" = "XLA1"}',
             'per-file-ignores."a.py": must be a list of strings',
         ),
-        ('per-file-ignores = {"a.py" = ["x"]}', 'per-file-ignores."a.py": "x" is no code'),
+        ('per-file-ignores = {"a.py" = ["x"]}', 'per-file-ignores."a.py": "x" is neither a code'),
         ("devices = []", "devices: must be a table of names"),
         ('devices = {"f" = "xla_device"}', 'devices."f": must be a dotted name'),
         ('devices = {"a b.f" = "xla_device"}', 'devices."a b.f": must be a dotted name'),
@@ -183,5 +183,7 @@ def test_what_scripts_are_rewritten_from(tmp_path: Path) -> None:
     found = read(tmp_path, '[tool.xla-migrate]\nfrom = "torch_xla"\n')
     assert found.origin == "torch_xla"
     assert found.key != Settings(str(tmp_path)).key
-    with pytest.raises(SettingsError, match=r'tool\.xla-migrate\.from: "jax" is no such choice'):
+    with pytest.raises(
+        SettingsError, match=r'tool\.xla-migrate\.from: "jax" is not one of the choices'
+    ):
         read(tmp_path, '[tool.xla-migrate]\nfrom = "jax"\n')

@@ -301,7 +301,7 @@ class _Reader:
         """Return one of the words `known`; the first if the key is missing."""
         value = self.text(key)
         if value and value not in known:
-            self.refuse(key, f'"{value}" is no such choice{nearest(value, known)}')
+            self.refuse(key, f'"{value}" is not one of the choices{nearest(value, known)}')
         return value or known[0]
 
     def target(self) -> dict[str, Any]:
@@ -376,8 +376,8 @@ def _code_named(name: str) -> str:
     code = code_of(name.lower())
     if code is None:
         hint = nearest(name.lower(), names())
-        like = "" if hint else ": codes are like XLA101, or XLA1 for all that begin so"
-        raise SettingsError(f'"{name}" is no code, and no name of a rule{like}{hint}')
+        like = "" if hint else ": use a code such as XLA101, or a prefix such as XLA1"
+        raise SettingsError(f'"{name}" is neither a code nor the name of a rule{like}{hint}')
     return code
 
 

@@ -128,7 +128,7 @@ def test_huge_files(run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch) ->
     for words in (["check", "a.py"], ["check", "."]):
         result = run(*words)
         assert result.code == 2
-        assert result.out.startswith("a.py: is 1 MiB large; files beyond 1 MiB are not judged")
+        assert result.out.startswith("a.py: is 1 MiB large; files beyond 1 MiB are not analysed")
 
 
 def test_a_file_that_vanishes(run: Runner, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

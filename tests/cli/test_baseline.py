@@ -27,7 +27,7 @@ def known(run: Runner, here: Path) -> Path:
 
 
 def test_known_findings_are_left_out(run: Runner, known: Path) -> None:
-    expected = "Nothing to migrate in 1 file. 2 findings left out by the baseline.\n"
+    expected = "Nothing to migrate in 1 file. 2 findings hidden by the baseline.\n"
     assert run("check", ".") == (0, expected, "")
     (known / "pyproject.toml").unlink()
     assert run("check", ".").code == 1
@@ -46,7 +46,7 @@ def test_one_more_of_the_same_is_new(run: Runner, known: Path) -> None:
     result = run("check", ".")
     assert result.code == 1
     assert result.out.startswith("a.py:5:5: XLA101")
-    assert "2 findings left out" in result.out
+    assert "2 findings hidden" in result.out
 
 
 def test_another_line_code_or_file_is_new(run: Runner, known: Path) -> None:
@@ -59,8 +59,8 @@ def test_another_line_code_or_file_is_new(run: Runner, known: Path) -> None:
 def test_entries_that_no_longer_occur_are_counted(run: Runner, known: Path) -> None:
     (known / "a.py").write_text(CUDA)
     assert run("check", ".").out == (
-        "Nothing to migrate in 1 file. 1 finding left out by the baseline. "
-        "1 entry of the baseline no longer occurs: write it anew.\n"
+        "Nothing to migrate in 1 file. 1 finding hidden by the baseline. "
+        "1 entry of the baseline no longer occurs: update it with --write-baseline.\n"
     )
 
 
@@ -131,7 +131,7 @@ def test_a_baseline_below_is_named_from_here(run: Runner, here: Path) -> None:
 
 def test_a_file_that_was_renamed_is_known(run: Runner, known: Path) -> None:
     (known / "a.py").rename(known / "moved.py")
-    assert "2 findings left out by the baseline" in run("check", ".").out
+    assert "2 findings hidden by the baseline" in run("check", ".").out
     (known / "moved.py").write_text("import torch\nz = torch.zeros(3).cuda()\n")
     assert run("check", ".").code == 1
 

@@ -102,8 +102,8 @@ def test_not_even_the_smallest_fits(script: Path, asked: list[dict[str, Any]], c
     ("words", "part"),
     [
         (["nowhere.py", "--for", "v5e"], "nowhere.py: no such script"),
-        (["train.py", "--for", "h100"], "no such TPU"),
-        (["train.py", "--for", "v5e", "--fit", "batch"], "a range is like"),
+        (["train.py", "--for", "h100"], "unknown TPU"),
+        (["train.py", "--for", "v5e", "--fit", "batch"], "write a range such as"),
         (["train.py"], "--for"),
         (["train.py", "--for", "v5e", "--optimization", "O9"], "invalid choice"),
         (["train.py", "--for", "v5e", "--steps", "-1"], "a number from 0"),

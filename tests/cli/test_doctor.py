@@ -133,7 +133,7 @@ def test_torch_xla_that_cannot_be_imported() -> None:
 def test_fact_1_11_a_tpu_machine_that_fell_back_to_the_cpu_is_a_fault(env: dict[str, str]) -> None:
     check = checked(env, device_type="CPU", local_devices=1, all_devices=1)["device"]
     assert check.status == FAULT
-    assert "4 TPU chips are here, but torch_xla computes on the CPU" in check.detail
+    assert "4 TPU chips are present, but torch_xla computes on the CPU" in check.detail
     assert check.advice.startswith("export PJRT_DEVICE=TPU")
 
 
@@ -165,7 +165,7 @@ def test_the_cpu_is_fine_where_there_is_nothing_else() -> None:
             {"error": "RuntimeError: bad"},
             "PJRT_DEVICE is TPU, NEURON or CPU",
         ),
-        ({"PJRT_DEVICE": "TPU"}, {"hung": 300.0}, "run on every host"),
+        ({"PJRT_DEVICE": "TPU"}, {"hung": 300.0}, "run this on every host"),
         (
             {"PJRT_DEVICE": "TPU"},
             {"code": -6, "stderr": "F0000 aborted"},
@@ -183,7 +183,9 @@ def test_a_tpus_environment_without_a_chip_is_a_fault() -> None:
     env = {"TPU_ACCELERATOR_TYPE": "v4-8", "TPU_NAME": "local"}
     check = checked(env, device_type="CPU", tpu_chips=0)["device"]
     assert check.status == FAULT
-    assert check.detail.startswith("TPU_ACCELERATOR_TYPE=v4-8, TPU_NAME=local: the environment is")
+    assert check.detail.startswith(
+        "TPU_ACCELERATOR_TYPE=v4-8, TPU_NAME=local: set as on a TPU machine"
+    )
     meant = checked({**env, "PJRT_DEVICE": "CPU"}, device_type="CPU", tpu_chips=0)["device"]
     assert meant.status == OK
 
@@ -392,7 +394,7 @@ def test_a_probe_that_hangs_has_told_what_it_knew(
     result = run("doctor", "--timeout", "2")
     assert result.code == 1
     assert result.out.startswith("ok    versions: python 3, torch 2.9.0, torch_xla 2.9.0\n")
-    assert "nothing for 2 s" in result.out
+    assert "no answer for 2 s" in result.out
 
 
 def test_wrong_values_are_one_line(run: Runner) -> None:
@@ -412,12 +414,12 @@ def test_wrong_values_are_one_line(run: Runner) -> None:
         (
             {"NEURON_COMPILE_CACHE_URL": "s3://b/c"},
             {"device_type": "NEURON", "cache": None},
-            "s3://b/c, shared with all",
+            "s3://b/c, shared with everyone",
         ),
         (
             {"NEURON_CC_FLAGS": "-O1 --no_cache"},
             {"device_type": "NEURON", "cache": None},
-            "turned off: every start compiles anew",
+            "turned off: every start compiles again",
         ),
         (
             {"NEURON_CC_FLAGS": "--cache_dir=/a", "NEURON_COMPILE_CACHE_URL": "/b"},

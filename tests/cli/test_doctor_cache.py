@@ -48,13 +48,13 @@ def test_commands_that_fail_or_count_nothing(capfd: pytest.CaptureFixture[str]) 
     assert main(["doctor", "--cache", "--", sys.executable, "-c", "raise SystemExit(3)"]) == 1
     assert "the command failed with exit code 3" in capfd.readouterr().out
     assert main(["doctor", "--cache", "--", sys.executable, "-c", ""]) == 0
-    assert "no process counted compilations" in capfd.readouterr().out
+    assert "no process reported compilations" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--cache"], "name the command after --"),
+        (["--cache"], "put the command after --"),
         (["--cache", "--", "/none"], "/none cannot be started"),
         (["--", "true"], "takes a command only with --cache"),
     ],

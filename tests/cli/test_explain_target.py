@@ -67,7 +67,7 @@ def test_a_shell_takes_what_it_is_given(capsys: pytest.CaptureFixture[str]) -> N
     [
         (["--for", "trn9"], "--for: unknown machine trn9"),
         (["--optimisation", "1"], "no option --optimisation; did you mean"),
-        (["--optimization", "0"], "optimization: 0 is no value of it on trn1: there is 1, 2, 3"),
+        (["--optimization", "0"], "optimization: 0 is not a value for trn1; valid values: 1, 2, 3"),
         (["--memory-fitting", "1"], "memory-fitting: not for trn1: Neuron's compiler has no such"),
     ],
 )
@@ -94,7 +94,7 @@ def test_wrong_settings_name_the_file_and_key(
 ) -> None:
     (project / "pyproject.toml").write_text('[tool.xla-migrate.target]\nauto-cast = "most"\n')
     assert main(["explain-target", "--for", "trn1"]) == 2
-    assert "pyproject.toml: tool.xla-migrate.target.auto-cast: 'most' is no value" in (
+    assert "pyproject.toml: tool.xla-migrate.target.auto-cast: 'most' is not a valid value" in (
         capsys.readouterr().err
     )
 

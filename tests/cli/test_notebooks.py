@@ -145,7 +145,7 @@ def test_their_places_are_those_of_the_new_notebook(run: Runner, here: Path) -> 
     )
     assert run("--diff", "a.ipynb").err.splitlines()[:2] == [
         "a.ipynb:cell 2:3:14: XLA953 apex is built by nvcc, which an XLA host does not have: the installation fails",
-        "a.ipynb:cell 3:2:1: XLA957 nvcc is not there on an XLA host",
+        "a.ipynb:cell 3:2:1: XLA957 nvcc does not exist on an XLA host",
     ]
     assert run("a.ipynb").out.splitlines()[0].startswith("a.ipynb:cell 2:4:14: XLA953 ")
 

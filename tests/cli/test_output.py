@@ -79,18 +79,21 @@ def test_a_file_that_could_not_be_judged_is_not_written(run: Runner, project: Pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["src/a.py", "--output", "src/a.py"], "src/a.py would be written over an original"),
-        (["src/a.py", "--output", "src"], "src/a.py would be written over an original"),
-        (["src", "--output", "src"], "would be written over an original"),
+        (
+            ["src/a.py", "--output", "src/a.py"],
+            "the result of src/a.py would overwrite an original",
+        ),
+        (["src/a.py", "--output", "src"], "the result of src/a.py would overwrite an original"),
+        (["src", "--output", "src"], "would overwrite an original"),
         (
             ["src/a.py", "src/sub/b.py", "--output", "src/notes.md"],
-            "it is a file, and there is more",
+            "is a file, but there is more",
         ),
         (
             ["src/a.py", "other/a.py", "--output", "out"],
             "other/a.py and src/a.py would be the same file",
         ),
-        (["src/a.py", "--output", "link.py"], "src/a.py would be written over an original"),
+        (["src/a.py", "--output", "link.py"], "the result of src/a.py would overwrite an original"),
     ],
 )
 def test_what_would_lose_something_is_refused(
@@ -142,7 +145,7 @@ def test_what_lies_beside_the_code_is_copied(run: Runner, project: Path) -> None
     told = run("src", "--output", "out").err
     assert "2 other files copied into out\n" in told
     assert "not copied into out (large): src/data.bin\n" in told
-    assert "not copied into out (another file is there): src/notes.md\n" in told
+    assert "not copied into out (a different file exists): src/notes.md\n" in told
     made = tree(project / "out")
     assert made["conf.yaml"] == "lr: 0.1\n"
     assert made["notes.md"] == "somebody's"
@@ -152,7 +155,7 @@ def test_what_lies_beside_the_code_is_copied(run: Runner, project: Path) -> None
 def test_a_file_that_is_there_is_kept(run: Runner, project: Path) -> None:
     (project / "new.py").write_text("somebody's work\n")
     result = run("src/a.py", "--output", "new.py")
-    assert "new.py: what was there is kept as new.py.orig\n" in result.out
+    assert "new.py: the previous file is kept as new.py.orig\n" in result.out
     assert (project / "new.py.orig").read_text() == "somebody's work\n"
     assert (project / "new.py").read_text() == XLA
     assert "kept" not in run("src/a.py", "--output", "new.py").out

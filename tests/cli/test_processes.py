@@ -74,7 +74,7 @@ def test_a_process_that_dies_loses_one_item_only(ending: signal.Signals) -> None
         return item
 
     found = results(list(range(1, 100)), do, 3)
-    assert found[29] == "30: the process that judged it died"
+    assert found[29] == "30: the process that analysed it died"
     assert [found[k] for k in range(99) if k != 29] == [k + 1 for k in range(99) if k != 29]
 
 

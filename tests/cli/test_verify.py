@@ -65,7 +65,7 @@ WRONG = [
     (["a.py", "--data-shim", "gone.py"], "--data-shim gone.py: no such file"),
     (["a.py", "--migrated", "gone.py"], "--migrated gone.py: no such file"),
     (["a.py", "--keep", "."], "--keep .: not an empty folder"),
-    (["a.py", "--for", "v9"], "--for v9: v9: no such TPU; there is v4, v5e"),
+    (["a.py", "--for", "v9"], "--for v9: v9: unknown TPU; known TPUs: v4, v5e"),
     (["bad.py"], "bad.py:1:7: XLA001 invalid syntax"),
 ]
 

@@ -123,7 +123,7 @@ def test_spellings_of_one_flag(text: str) -> None:
         ({"auto-cast-type": "bf16"}, "trn1", {}, "auto-cast-type: does nothing unless auto-cast"),
         ({"auto-cast": "none", "auto-cast-type": "bf16"}, "trn1", {}, "it is none"),
         ({"stochastic-rounding-seed": 1}, "trn1", {}, "unless stochastic-rounding is true"),
-        ({"optimization": 0}, "trn1", {}, "0 is no value of it on trn1: there is 1, 2, 3"),
+        ({"optimization": 0}, "trn1", {}, "0 is not a value for trn1; valid values: 1, 2, 3"),
         ({"trn2": {"saturate-infinity": True}}, "trn2", {}, "not for trn2: only trn1, trn1n"),
         ({"cpu": {"cache": "/x"}}, "cpu", {}, "not for cpu: torch_xla writes its cache"),
         ({"trn1": {"launcher": "spawn"}}, "trn1", {}, "launcher: does nothing unless devices"),
@@ -137,7 +137,7 @@ def test_spellings_of_one_flag(text: str) -> None:
         ({"cache": "/a"}, "trn1", {"NEURON_CC_FLAGS": "--no_cache"}, "has --no_cache"),
         ({"cache": "/a"}, "trn1", {"NEURON_CC_FLAGS": "--cache_dir=/b"}, "which would win over /a"),
         ({"cache": "/a"}, "trn1", {"NEURON_COMPILE_CACHE_URL": "/b"}, "the environment has"),
-        ({}, "trn1", {"PJRT_DEVICE": "CPU"}, "PJRT_DEVICE=CPU, and this wants NEURON"),
+        ({}, "trn1", {"PJRT_DEVICE": "CPU"}, "PJRT_DEVICE=CPU, and this setting needs NEURON"),
     ],
 )
 def test_contradictions_are_one_clear_line(
@@ -155,8 +155,8 @@ def test_contradictions_are_one_clear_line(
         ({"optimisation": 1}, "optimisation: no such option; did you mean optimization?"),
         ({"optimization": "1"}, "optimization: must be a whole number, not '1'"),
         ({"optimization": True}, "optimization: must be a whole number, not True"),
-        ({"optimization": 7}, "optimization: 7 is no value of it: there is 0, 1, 2, 3"),
-        ({"model-type": "bert"}, "there is generic, transformer, unet-inference"),
+        ({"optimization": 7}, "optimization: 7 is not a valid value; valid values: 0, 1, 2, 3"),
+        ({"model-type": "bert"}, "valid values: generic, transformer, unet-inference"),
         ({"stochastic-rounding": 1}, "must be true or false, not 1"),
         ({"cache": ""}, "cache: must not be empty"),
         ({"devices": 0}, "devices: must be at least 1, not 0"),

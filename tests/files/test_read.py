@@ -42,7 +42,7 @@ def test_large_files_are_refused_unread(tmp_path: Path, monkeypatch: pytest.Monk
     with path.open("wb") as file:
         file.truncate(module.MAX_SOURCE + 1)  # a hole: no space is taken
     monkeypatch.setattr(os, "read", None)
-    with pytest.raises(ReadError, match="8 MiB large; files beyond 8 MiB are not judged"):
+    with pytest.raises(ReadError, match="8 MiB large; files beyond 8 MiB are not analysed"):
         read(str(path))
 
 

@@ -208,7 +208,7 @@ def test_a_disk_that_is_really_full(file: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path)},
         check=True,
     )
-    assert answer.stdout == "cannot be written: File too large; it is as it was\n"
+    assert answer.stdout == "cannot be written: File too large; it is unchanged\n"
     assert file.read_bytes() == OLD
     assert names(file.parent) == ["train.py"]
 

@@ -40,7 +40,7 @@ def test_after_a_rewrite_nothing_is_marked(rewritten: Run) -> None:
 def test_summaries(checked: Run, rewritten: Run) -> None:
     assert text.summary(checked) == (
         "4 findings in 2 of 3 files: `xla-migrate` migrates 2, 1 more with --unsafe, 1 needs you (XLA103). "
-        "1 note besides. 2 files could not be judged or written."
+        "1 note besides. 2 files could not be analysed or written."
     )
     assert text.summary(rewritten) == (
         "2 of 4 findings migrated in 1 file; 1 could not be rewritten, 1 needs you (XLA103)."
@@ -58,8 +58,8 @@ def test_summaries(checked: Run, rewritten: Run) -> None:
     assert text.summary(shown) == "1 of 1 finding would be migrated in 1 file."
     known = Run((FileOutcome("a.py", FileVerdict()),), known=2, stale=1)
     assert text.summary(known) == (
-        "Nothing to migrate in 1 file. 2 findings left out by the baseline. "
-        "1 entry of the baseline no longer occurs: write it anew."
+        "Nothing to migrate in 1 file. 2 findings hidden by the baseline. "
+        "1 entry of the baseline no longer occurs: update it with --write-baseline."
     )
 
 
@@ -99,13 +99,13 @@ def test_what_is_about_speed_does_not_fail_and_says_so() -> None:
     assert run.exit_code == 0
     assert text.summary(run) == (
         "0 of 1 finding migrated in 1 file; 1 needs you (XLA503)."
-        " What is left is about speed only: exit code 0 (`--fail-on speed` makes it 1)."
+        " The remaining findings are only about speed: exit code 0 (`--fail-on speed` makes it 1)."
     )
     strict = run.replace(outcomes=(run.outcomes[0].replace(fail_on="speed"),))
     assert strict.exit_code == 1
-    assert text.summary(strict).endswith(" What is left is about speed only.")
+    assert text.summary(strict).endswith(" The remaining findings are only about speed.")
     both = Run((FileOutcome("a.py", FileVerdict((slow, row("XLA101", safety=None)))),))
     assert both.exit_code == 1
-    assert text.summary(both).endswith(" 1 of the 2 left is about speed only.")
+    assert text.summary(both).endswith(" 1 of the 2 remaining is only about speed.")
     wrong = Run((FileOutcome("a.py", FileVerdict((slow.replace(severity="error"),))),))
     assert wrong.exit_code == 1

@@ -63,9 +63,9 @@ def test_graphs_that_fail_and_commands_that_fail(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--for", "trn1", "--", "true"], "neuron_parallel_compile is not here"),
+        (["--for", "trn1", "--", "true"], "neuron_parallel_compile is not installed"),
         (["--for", "trn9", "--", "true"], "--for: unknown machine trn9"),
-        (["--for", "trn1"], "name the command behind --"),
+        (["--for", "trn1"], "put the command after --"),
         (["--batches", "0", "--", "true"], "--batches must be at least 1"),
     ],
 )

@@ -39,7 +39,10 @@ def _run(words: list[str]) -> int:
         sys.stderr.flush()
         return code
     except KeyboardInterrupt:
-        print("xla-migrate: interrupted; every file is as it was, or done", file=sys.stderr)
+        print(
+            "xla-migrate: interrupted; each file is either unchanged or completely rewritten",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:
         _forget_output()  # whoever read the report has gone

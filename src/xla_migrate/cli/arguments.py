@@ -82,8 +82,8 @@ def parse(words: Sequence[str], checking: bool) -> Arguments:
 
 
 _DASHES = (
-    "`--` goes with verification: `xla-migrate verify train.py -- ARGS` (a file whose name begins"
-    " with a dash is written ./-name)"
+    "`--` is accepted only by commands that run a script: `xla-migrate verify train.py -- ARGS`"
+    " (write ./-name for a file whose name begins with a dash)"
 )
 
 
@@ -124,7 +124,7 @@ _MEANING = {
     "--exclude": ": `exclude` is a key of the settings (docs/settings.md)",
     "--extend-exclude": ": `extend-exclude` is a key of the settings (docs/settings.md)",
     "--per-file-ignores": ": `per-file-ignores` is a key of the settings (docs/settings.md)",
-    "--exit-zero": ": `|| true` behind the command does that; --fail-on says what fails a run",
+    "--exit-zero": ": `|| true` after the command does that; --fail-on sets which findings fail a run",
     "--device": ": it migrates to every XLA device; verify and doctor use the one in PJRT_DEVICE",
 }
 
@@ -134,7 +134,7 @@ def _refuse_unknown(rest: Sequence[str], checking: bool) -> None:
         if word.startswith("-") and word != "-":
             name = word.partition("=")[0]
             other = name in options(not checking)
-            hint = f"; it goes {'without' if checking else 'with'} `check`" if other else ""
+            hint = f"; it works only {'without' if checking else 'with'} `check`" if other else ""
             hint = _MEANING.get(name, hint)
             fail(f"no option {name}{hint or nearest(name, options(checking))} (see --help)")
 
@@ -147,27 +147,29 @@ def _conflict(given: Arguments, checking: bool) -> str:
     if not given.paths:
         return "name a file or folder (see --help)"
     if "" in given.paths or given.output == "":
-        return "a path is empty (a variable of the shell that is not set?)"
+        return "a path is empty (an unset shell variable?)"
     if "-" in given.paths and not from_stdin:
-        return "standard input (-) goes alone"
+        return "standard input (-) cannot be combined with other paths"
     if given.check and not checking and (given.output is not None or given.diff):
-        return "--check writes nothing: it does not go with --output and --diff"
+        return "--check writes nothing: it cannot be combined with --output or --diff"
     if given.fix and given.diff:
-        return "--diff writes nothing: it does not go with --fix"
+        return "--diff writes nothing: it cannot be combined with --fix"
     if given.diff and given.output is not None:
-        return "--diff writes nothing: it does not go with --output"
+        return "--diff writes nothing: it cannot be combined with --output"
     if given.diff and given.output_format not in _FOR_PEOPLE:
-        return f"--diff prints a diff: it does not go with --output-format {given.output_format}"
+        return f"--diff prints a diff: it cannot be combined with --output-format {given.output_format}"
     if given.write_baseline and not given.check:
-        return "--write-baseline accepts findings: it does not go with --fix and --diff"
+        return "--write-baseline accepts findings: it cannot be combined with --fix or --diff"
     if given.config is not None and given.isolated:
-        return "--config names settings, and --isolated uses none: give one of them"
+        return "--config and --isolated exclude each other: give one of them"
     if from_stdin and given.output is not None:
-        return "what comes on standard input goes to standard output: leave --output out"
+        return "source from standard input is printed to standard output: remove --output"
     if given.stdin_filename is not None and not from_stdin:
-        return "--stdin-filename goes with -"
+        return "--stdin-filename needs - as the path"
     if from_stdin and not given.check and given.output_format not in _FOR_PEOPLE:
-        return f"- prints the new source: --output-format {given.output_format} goes with check"
+        return (
+            f"- prints the new source: --output-format {given.output_format} works only with check"
+        )
     return ""
 
 
@@ -188,7 +190,7 @@ def ambiguous(words: Sequence[str]) -> str:
     takes = COMMANDS[word][1]
     if takes and not takes.startswith("[") and len(words) == 1 and os.path.lexists(word):
         return (
-            f"`{word}` alone is a sub-command without arguments, and also a file or folder here: "
+            f"`{word}` is a subcommand, which needs arguments, and also a file or folder here: "
             f"write `xla-migrate ./{word}` to migrate it"
         )
     return ""

@@ -42,7 +42,7 @@ def check_codes(codes: Iterable[str], place: str) -> None:
             raise SettingsError(f"{place}no rule has the code {code}{nearest(code, known)}")
         if code == CANNOT_PARSE:
             raise SettingsError(
-                f"{place}{code} stands for files that cannot be judged: exclude them instead"
+                f"{place}{code} is reported for files that cannot be analysed: exclude the files instead"
             )
 
 

@@ -96,7 +96,7 @@ def _cache(form: str, command: list[str]) -> int:
     from . import doctor_cache
 
     if not command:
-        fail("doctor --cache: name the command after --")
+        fail("doctor --cache: put the command after --")
     try:
         checks = doctor_cache.checks(command)
     except NotHere as error:
@@ -136,7 +136,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         hint = suggestion(rest[0], known)
         fail(f"doctor has no argument {rest[0]}{hint} (see `xla-migrate doctor --help`)")
     if given.nproc is not None and not given.devices:
-        fail("--nproc goes with --devices")
+        fail("--nproc works only with --devices")
     return given
 
 
@@ -160,10 +160,10 @@ def _devices(timeout: float, nproc: int | None) -> DoctorCheck:
     health = examined({**os.environ, "PYTHONPATH": path}, timeout, nproc)
     found = faults(health, timeout)
     if found:
-        advice = "take the device out of the job, or restart its machine, and look again"
+        advice = "remove the device from the job or restart its machine, then run doctor again"
         return DoctorCheck("devices", FAULT, "; ".join(found), advice)
     several = ", all-reduce, all-gather and reduce-scatter between them" if health.count > 1 else ""
-    return DoctorCheck("devices", OK, f"{health.count} replicas: products right on each{several}")
+    return DoctorCheck("devices", OK, f"{health.count} replicas: correct products on each{several}")
 
 
 def lines(checks: Sequence[DoctorCheck]) -> list[str]:
@@ -216,7 +216,7 @@ def diagnose(
 _MADE_BY = {"versions": "versions", "device": "device", "step": "training step"}
 # What the probe does next once it has told this.
 _NEXT = {
-    "": "looking at what is installed",
+    "": "checking installed versions",
     "versions": "importing torch and torch_xla",
     "imported": "opening the device",
     "device": "compiling and running a training step",

@@ -31,7 +31,7 @@ def judged(first: CacheStart, second: CacheStart) -> list[DoctorCheck]:
         return [DoctorCheck("compile cache", FAULT, f"the command failed with exit code {code}")]
     if first.hits is None or second.hits is None:
         advice = "start a script that imports xla_migrate.runtime and trains with torch_xla"
-        return [DoctorCheck("compile cache", NOTE, "no process counted compilations", advice)]
+        return [DoctorCheck("compile cache", NOTE, "no process reported compilations", advice)]
     return [
         DoctorCheck("first start", OK, _counted(first)),
         DoctorCheck("second start", *_outcome(second)),

@@ -102,7 +102,7 @@ def mismatch(torch: str, torch_xla: str) -> DoctorCheck | None:
         "versions",
         FAULT,
         f"torch {torch} and torch_xla {torch_xla} do not match",
-        f"pip install 'torch=={same}.*' 'torch_xla=={same}.*' (and torchvision to go with it)",
+        f"pip install 'torch=={same}.*' 'torch_xla=={same}.*' (and the matching torchvision)",
     )
 
 
@@ -114,7 +114,7 @@ def _last_words(found: dict[str, Any]) -> str:
     if "error" in found:
         return f": {found['error']}"
     if "hung" in found:
-        return f": nothing for {found['hung']:g} s"
+        return f": no answer for {found['hung']:g} s"
     lines = [line for line in found.get("stderr", "").splitlines() if line.strip()]
     code = f" (exit code {found['code']})" if found.get("code") else ""
     return f": {lines[-1][:300]}{code}" if lines else code
@@ -145,8 +145,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         advice = "another process may hold the device: end it; see its log for the rest"
         if "hung" in found:
             advice = (
-                "a TPU slice waits for all of its hosts: run on every host"
-                " (one chip alone: TPU_PROCESS_BOUNDS=1,1,1 TPU_VISIBLE_CHIPS=0), or end the process"
+                "a TPU slice waits for all of its hosts: run this on every host"
+                " (for one chip alone, set TPU_PROCESS_BOUNDS=1,1,1 TPU_VISIBLE_CHIPS=0), or end the process"
                 " that holds the device"
             )
         elif "libtpu" in _last_words(found):
@@ -167,8 +167,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         return DoctorCheck(
             name,
             FAULT,
-            f"{chips} {title} here, but torch_xla computes on the CPU ({why}): training would work,"
-            " a hundred times too slow",
+            f"{chips} {title} present, but torch_xla computes on the CPU ({why}): training would run,"
+            " but far too slowly",
             f"export PJRT_DEVICE={wanted}; {_LIBRARY[wanted]}",
         )
     named = [f"{name}={env[name]}" for name in _OF_A_TPU if env.get(name)]
@@ -176,9 +176,9 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         return DoctorCheck(
             name,
             FAULT,
-            f"{', '.join(named)}: the environment is a TPU's, but torch_xla sees no chip and computes on"
+            f"{', '.join(named)}: set as on a TPU machine, but torch_xla finds no chip and computes on"
             " the CPU",
-            "a container has to be given /dev/accel* or /dev/vfio (privileged); on a machine without a"
+            "give the container access to /dev/accel* or /dev/vfio (privileged); on a machine without a"
             " TPU, unset these variables or export PJRT_DEVICE=CPU",
         )
     if asked and kind != asked:
@@ -190,7 +190,9 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         )
     if kind == "CPU":
         advice = (
-            "" if asked else "export PJRT_DEVICE=CPU to say so; on a TPU machine, PJRT_DEVICE=TPU"
+            ""
+            if asked
+            else "export PJRT_DEVICE=CPU if you want the CPU; on a TPU machine, PJRT_DEVICE=TPU"
         )
         return DoctorCheck(name, NOTE if not asked else OK, f"CPU, {count}: for rehearsals", advice)
     return DoctorCheck(name, OK, f"{kind}, {count}")
@@ -199,8 +201,8 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
 _OF_A_TPU = ("TPU_ACCELERATOR_TYPE", "TPU_NAME", "TPU_WORKER_HOSTNAMES")
 
 _LIBRARY = {
-    "TPU": "is libtpu there? pip install 'torch_xla[tpu]' of torch's version",
-    "NEURON": "is torch-neuronx there? It comes from the vendor's package index",
+    "TPU": "libtpu may be missing: pip install 'torch_xla[tpu]' of torch's version",
+    "NEURON": "torch-neuronx may be missing: it comes from the vendor's package index",
     "CPU": "unset PJRT_DEVICE",
 }
 
@@ -224,7 +226,7 @@ def _step(found: dict[str, Any]) -> DoctorCheck:
             "did not run" + _last_words(found),
             _advice(
                 found,
-                "the device is there but does not compute: restart it, or the machine; free its memory",
+                "the device exists but does not compute: free its memory, or restart the device or the machine",
             ),
         )
     wrong = [
@@ -237,9 +239,9 @@ def _step(found: dict[str, Any]) -> DoctorCheck:
             name,
             FAULT,
             f"wrong numbers: {', '.join(wrong)}",
-            "unset XLA_USE_BF16, XLA_DOWNCAST_BF16 and XLA_FLAGS; then the device or its library is at fault",
+            "unset XLA_USE_BF16, XLA_DOWNCAST_BF16 and XLA_FLAGS; if that does not help, the device or its library is faulty",
         )
-    return DoctorCheck(name, OK, f"as known, in {found['step_seconds']:.1f} s with its compilation")
+    return DoctorCheck(name, OK, f"correct, in {found['step_seconds']:.1f} s including compilation")
 
 
 def _collectives(found: dict[str, Any]) -> DoctorCheck:
@@ -266,7 +268,7 @@ def _collectives(found: dict[str, Any]) -> DoctorCheck:
         words = {
             k.removeprefix("together_"): v for k, v in found.items() if k.startswith("together_")
         }
-        seen = f"the sum of {n} ranks is {reduced:g}" if n and reduced else "did not come back"
+        seen = f"the sum of {n} ranks is {reduced:g}" if n and reduced else "no answer"
         return DoctorCheck(
             name,
             FAULT,
@@ -288,12 +290,12 @@ def _cache(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         return DoctorCheck(
             name,
             NOTE,
-            "none: every start compiles anew",
+            "none: every start compiles again",
             "torch_xla 2.9 cannot read a cache on TPUs and on the CPU; `xla-migrate doctor --cache -- COMMAND` shows it",
         )
     if not found.get("cache_writable"):
         return DoctorCheck(
-            name, FAULT, f"{path} cannot be written", "choose a folder that this user may write"
+            name, FAULT, f"{path} cannot be written", "choose a folder that you can write to"
         )
     entries = found.get("cache_entries", 0)
     size = f"{found.get('cache_bytes', 0) / 2**20:.1f} MiB"
@@ -321,7 +323,7 @@ _NETWORK = (
 
 def _shared(kind: str) -> str:
     if not kind:
-        return "no telling whether other hosts share it"
+        return "unknown whether other hosts share it"
     if kind.startswith(_NETWORK):
         return f"on {kind}: shared with the hosts that mount it"
     return f"on {kind}: this host's own"
@@ -336,10 +338,10 @@ def _cache_of_neuron(env: dict[str, str]) -> DoctorCheck:
     told = dict(flags("NEURON_CC_FLAGS", env.get("NEURON_CC_FLAGS", "")))
     if "--no_cache" in told:
         advice = "leave --no_cache out of NEURON_CC_FLAGS"
-        return DoctorCheck(name, NOTE, "turned off: every start compiles anew", advice)
+        return DoctorCheck(name, NOTE, "turned off: every start compiles again", advice)
     place = told.get("--cache_dir") or env.get("NEURON_COMPILE_CACHE_URL") or NEURON_CACHE
     if place.startswith("s3://"):
-        return DoctorCheck(name, OK, f"{place}, shared with all who may read the bucket")
+        return DoctorCheck(name, OK, f"{place}, shared with everyone who can read the bucket")
     from ..verify.probe import file_system
 
     files, size = size_of(place)

@@ -210,7 +210,7 @@ def _example(row: Row) -> list[str]:
 
 def _own(own: Wrapper) -> str:
     text = f"{own.dotted}\n\n    mapped by   tool.xla-migrate.{own.table} (XLA003)"
-    text += f"\n    becomes     {own.to or 'what it is: it stays'}"
+    text += f"\n    becomes     {own.to or 'unchanged'}"
     for before, after in own.examples:
         rows = [f"- {line}" for line in before.strip().splitlines()]
         rows += [f"+ {line}" for line in after.strip().splitlines()]

@@ -109,7 +109,10 @@ def tell_what_is_left(proposed: ProjectMigration) -> None:
     """Print one line on standard error with the codes that the user has to deal with, if any."""
     if proposed.left:
         codes = ", ".join(sorted({finding.code for finding in proposed.left}))
-        print(f"xla-migrate: left for you, so it may not run: {codes}", file=sys.stderr)
+        print(
+            f"xla-migrate: manual changes are needed, so the script may not run: {codes}",
+            file=sys.stderr,
+        )
 
 
 def _reasons() -> Reasons:

@@ -137,7 +137,7 @@ def _add_findings(parser: argparse.ArgumentParser) -> None:
         metavar="CODES",
         type=usage.codes,
         action=_Adding,
-        help="do not report these, nor those that the settings ignore",
+        help="do not report these, or codes that the settings ignore",
     )
     add("--baseline", metavar="FILE", help="do not report the findings in this file")
     add(

@@ -31,7 +31,7 @@ def codes(value: str) -> tuple[str, ...]:
 
     words = [part.strip() for part in value.split(",") if part.strip()]
     if not words:
-        raise ArgumentTypeError(f"{value!r} names no code")
+        raise ArgumentTypeError(f"{value!r} is not a code")
     try:
         return codes_of(words)
     except SettingsError as error:

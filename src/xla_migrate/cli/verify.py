@@ -43,7 +43,7 @@ def verify(words: Sequence[str]) -> int:
         from .verify_recordings import record
 
         if originals.is_migrated(asked.request.script.read_bytes()):
-            fail(f"{asked.request.script} is migrated: record the original, before the migration")
+            fail(f"{asked.request.script} is migrated already: record the original")
         with _ended_in_order():
             return record(asked)
     return _told(_proof(asked, _migration(asked)), asked)
@@ -65,7 +65,7 @@ def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -
     code = _told(report, asked)
     if report.status is not Conclusion.PROVEN and not asked.even_unproven:
         print(
-            "xla-migrate: not proven, so nothing was written (--even-unproven writes all the same)",
+            "xla-migrate: not proven, so nothing was written (--even-unproven writes anyway)",
             file=sys.stderr,
         )
         return code

@@ -43,7 +43,7 @@ class Asked:
         paths: what must be migrated and written then; the script is the first.
         command: the options that are the command's own then.
         migrated: the migrated script, or the folder with it, to compare with in place of the tool's migration; or None.
-        unsafe: migrate with unsafe fixes, too.
+        unsafe: also apply unsafe fixes in the migration.
         style: what the migration is written with: "runtime", "native", or "" as the settings say.
         report: where the page goes; "" for a new file in the folder for temporary files, None for no page.
         even_unproven: write what could not be proven, too.
@@ -162,14 +162,14 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--amplification",
         action="store_true",
-        help="compare each step from the original's own weights in any case (two more runs; without, only where"
-        " the runs part, but not at once: training may amplify rounding)",
+        help="always compare each step from the original's weights (two more runs; the default does so only if the runs"
+        " diverge after the first steps, because training may amplify rounding)",
     )
     add(
         "--metric",
         type=_pattern,
         metavar="REGEX",
-        help="a number that both print (the first group), to agree to 0.1 %%",
+        help="a pattern of printed numbers (its first group) that must agree to 0.1 %%",
     )
     add(
         "--nproc",
@@ -182,7 +182,7 @@ def parser() -> argparse.ArgumentParser:
         "--data-shim",
         type=_file,
         metavar="FILE",
-        help="Python that is run before training, as a stand-in for data",
+        help="Python code to run before training, such as a stand-in for data",
     )
     add(
         "--migrated",
@@ -231,9 +231,9 @@ def parser() -> argparse.ArgumentParser:
         dest="target",
         default="",
         metavar="TOPOLOGY",
-        help="compile the migrated script's graphs for this TPU, too: v5e, v5e:2x2 ... (needs the extra tpu-compile)",
+        help="also compile the migrated script's graphs for this TPU: v5e, v5e:2x2 ... (needs the extra tpu-compile)",
     )
-    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
+    add("--unsafe", action="store_true", help="also apply unsafe fixes in the migration")
     add(
         "--style",
         choices=STYLES,
@@ -244,19 +244,19 @@ def parser() -> argparse.ArgumentParser:
         "--report",
         default="",
         metavar="FILE",
-        help="where the page goes (a new file in the folder for temporary files)",
+        help="path of the page (default: a new file in the temporary folder)",
     )
     add("--no-report", dest="report", action="store_const", const=None, help="no page")
     add(
         "--keep",
         type=_new_folder,
         metavar="FOLDER",
-        help="keep both runs' copies, outputs and records there",
+        help="keep both runs' copies, outputs and records in this folder",
     )
     add(
         "--even-unproven",
         action="store_true",
-        help="with --verify: write what could not be proven, too",
+        help="with --verify: write the migration even if it is not proven",
     )
     add("--output-format", choices=("text", "json"), default="text", help="text (default) or json")
     add("--verify", action="store_true", help=argparse.SUPPRESS)
@@ -282,29 +282,33 @@ def parse(words: Sequence[str], writing: bool = False) -> Asked:
         name = others[0].partition("=")[0]
         fail(f"{unknown_option('verify', name, known)}; the script's own arguments go after --")
     if "-" in others:
-        fail("verify needs a file: standard input (-) does not go with it")
+        fail("verify needs a file: it cannot read the script from standard input (-)")
     paths: list[str] = given.paths
     if not paths or (len(paths) > 1 and not writing):
-        fail("verify takes one script; its arguments go behind --")
+        fail("verify takes one script; its arguments go after --")
     if not os.path.isfile(paths[0]):
         kind = "a folder: name the script first" if os.path.isdir(paths[0]) else "no such script"
         fail(f"{paths[0]}: {kind}")
     if given.record and given.reference:
-        fail("--record and --reference: record on one machine, check on the other")
+        fail(
+            "--record and --reference exclude each other: record on one machine, check on the other"
+        )
     if writing and (given.record or given.reference):
-        fail("--record and --reference go with `xla-migrate verify`")
+        fail("--record and --reference work only with `xla-migrate verify`")
     if given.with_weights and not given.record:
-        fail("--with-weights goes with --record")
+        fail("--with-weights needs --record")
     if given.replay and not given.reference:
-        fail("--replay goes with --reference")
+        fail("--replay needs --reference")
     if writing and given.against:
-        fail("--against goes with `xla-migrate verify`")
+        fail("--against works only with `xla-migrate verify`")
     if given.max_graphs and (given.record or given.reference):
         fail("--max-graphs needs both runs on this machine: not with --record or --reference")
     if given.reference and (given.against or given.migrated):
-        fail("--reference checks the files on the disk without the original")
+        fail(
+            "--reference checks the files on disk without the original: not with --against or --migrated"
+        )
     if writing and given.migrated is not None:
-        fail("--migrated goes with `xla-migrate verify`, which writes nothing")
+        fail("--migrated works only with `xla-migrate verify`, which writes nothing")
     request = Request(
         script=Path(paths[0]),
         args=tuple(args),

@@ -34,7 +34,7 @@ def record(asked: Asked) -> int:
     if asked.request.with_weights:
         print(
             f"with the initial weights of {about.models} model{'s' * (about.models != 1)} and the batches of"
-            f" {about.replay} steps: the limit of 5 MB does not hold for such a file"
+            f" {about.replay} steps: such a file may be larger than 5 MB"
         )
     if about.kind == STAND_IN:
         print(

@@ -104,7 +104,7 @@ def _parts(row: Option, given: Given, machine: Machine) -> list[Part]:
         if becomes.values and value not in becomes.values:
             listed = ", ".join(shown(v) for v in becomes.values)
             raise OptionError(
-                row.key, f"{shown(value)} is no value of it on {machine.name}: there is {listed}"
+                row.key, f"{shown(value)} is not a value for {machine.name}; valid values: {listed}"
             )
         if becomes.text(value):
             parts.append(_part(row, becomes, given))
@@ -168,7 +168,7 @@ def _agree(part: Part, env: Mapping[str, str]) -> None:
         if there != part.text:
             raise OptionError(
                 part.key,
-                f"the environment has {part.variable}={there}, and this wants {part.text}: unset one",
+                f"the environment has {part.variable}={there}, and this setting needs {part.text}: unset one of them",
             )
         return
     name, _, value = part.text.partition("=")
@@ -176,8 +176,8 @@ def _agree(part: Part, env: Mapping[str, str]) -> None:
         if other == name and set_to != value:
             raise OptionError(
                 part.key,
-                f"{part.variable} has {other}{set_to and '=' + set_to} already, and this wants"
-                f" {part.text}: leave one out",
+                f"{part.variable} has {other}{set_to and '=' + set_to} already, and this setting needs"
+                f" {part.text}: remove one of them",
             )
         if _opposite(name, other):
             raise OptionError(
@@ -195,11 +195,11 @@ def _opposite(one: str, other: str) -> bool:
 def _one_cache(place: Value, env: Mapping[str, str]) -> None:
     for name, value in flags(_CC, env.get(_CC, "")):
         if name == "--no_cache":
-            raise OptionError("cache", f"{_CC} has --no_cache: leave one out")
+            raise OptionError("cache", f"{_CC} has --no_cache: remove one of them")
         if name == "--cache_dir" and value != place:
             raise OptionError(
                 "cache",
-                f"{_CC} has --cache_dir={value}, which would win over {place}: leave one out",
+                f"{_CC} has --cache_dir={value}, which would win over {place}: remove one of them",
             )
 
 

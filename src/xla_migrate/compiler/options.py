@@ -204,7 +204,7 @@ OPTIONS = (
     Option(
         "stochastic-rounding",
         bool,
-        "rounds to smaller types by chance in place of to the nearest: small updates of bfloat16 weights survive",
+        "rounds to smaller types at random instead of to the nearest: small updates of bfloat16 weights survive",
         {NEURON: (Becomes("NEURON_RT_STOCHASTIC_ROUNDING_EN", "{}", "ENV", default="0"),)},
         {
             TPU: "a TPU's optimizer step has no such mode: keep float32 weights",
@@ -241,7 +241,7 @@ OPTIONS = (
     Option(
         "retry-failed",
         bool,
-        "compiles anew what the cache remembers as failed",
+        "compiles graphs again that the cache marks as failed",
         {NEURON: (Becomes(_CC, {True: "--retry_failed_compilation"}, "CACHE", default="false"),)},
         {TPU: "torch_xla's cache holds no failures", CPU: "there is no cache that can be read"},
     ),

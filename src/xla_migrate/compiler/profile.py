@@ -118,7 +118,9 @@ def _checked(key: str, value: object, place: str) -> Value:
         raise OptionError(place, f"must be {_named(row)}, not {value!r}")
     allowed = known(row)
     if allowed and value not in allowed:
-        raise OptionError(place, f"{value!r} is no value of it: there is {_listed(allowed)}")
+        raise OptionError(
+            place, f"{value!r} is not a valid value; valid values: {_listed(allowed)}"
+        )
     if key == "devices" and int(value) < 1:
         raise OptionError(place, f"must be at least 1, not {value}")
     if value == "":

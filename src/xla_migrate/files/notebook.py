@@ -329,9 +329,9 @@ def _code_cells(text: str) -> list[_Cell]:
     start = _skip(text, 0)
     end = _skip(text, _object(text, start, member))
     if end != len(text):
-        raise json.JSONDecodeError("something stands behind its end", text, end)
+        raise json.JSONDecodeError("there is text after its end", text, end)
     if "cells" not in top:
-        old = "version 3 or older, to be converted with `jupyter nbconvert --to notebook`"
+        old = "version 3 or older: convert it with `jupyter nbconvert --to notebook`"
         raise json.JSONDecodeError(old if "worksheets" in top else "no cells", text, start)
     return cells if _language(top.get("metadata")) in {"", "python"} else []
 
@@ -364,7 +364,7 @@ def _cell(text: str, index: int, at: int, cells: list[_Cell]) -> int:
     if is_list and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
-        raise json.JSONDecodeError("a cell's source is no text", text, span[0])
+        raise json.JSONDecodeError("a cell's source is not text", text, span[0])
     if found.get("cell_type") == "code":
         cells.append(_Cell(index + 1, source, *span, is_list))
     return end

@@ -40,7 +40,7 @@ def read(path: str, is_notebook: bool = False) -> tuple[bytes, State]:
             limit = MAX_NOTEBOOK if is_notebook else MAX_SOURCE
             if found.st_size > limit:
                 raise ReadError(
-                    f"is {found.st_size >> 20} MiB large; files beyond {limit >> 20} MiB are not judged: exclude it"
+                    f"is {found.st_size >> 20} MiB large; files beyond {limit >> 20} MiB are not analysed: exclude it"
                 )
             data = os.read(handle, found.st_size + 1)
             while len(data) != found.st_size:  # read in pieces, or growing

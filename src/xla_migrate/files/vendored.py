@@ -133,10 +133,10 @@ def _init(names: list[str]) -> str:
         f"from .{home} import {', '.join(of_home)}" for home, of_home in sorted(by_home.items())
     )
     listed = "".join(f'    "{name}",\n' for name in names)
-    return f'''{_MARK}, xla-migrate {__version__} (Apache-2.0), with what the scripts beside it use.
-"""Those parts of xla-migrate's runtime that the scripts beside this use, for torch_xla.
+    return f'''{_MARK}, xla-migrate {__version__} (Apache-2.0), with the parts that the scripts next to it use.
+"""The parts of xla-migrate's runtime that the scripts next to this folder use, for torch_xla.
 
-A name that is missing comes with the next run of `xla-migrate --style native` on the script that wants it.
+To add a missing name, run `xla-migrate --style native` on the script that needs it.
 """
 
 # The patches to torch come before the modules that rely on them.

@@ -86,7 +86,7 @@ def _rewrite(real: str, old: bytes, new: bytes, state: State, keep: bool) -> str
                 os.unlink(copy)
             raise
     except OSError as error:
-        raise WriteError(f"cannot be written: {error.strerror}; it is as it was") from error
+        raise WriteError(f"cannot be written: {error.strerror}; it is unchanged") from error
     _sync_folder(real)
     return copy
 

@@ -49,7 +49,7 @@ def _repeated(run: Run) -> dict[tuple[str, str, str], int]:
 
 
 def problems(run: Run) -> Iterator[str]:
-    """Yield the lines about files that could not be judged or written."""
+    """Yield the lines about files that could not be analysed or written."""
     failed = tuple(o for o in run.outcomes if o.verdict.failed)
     return lines(run.replace(outcomes=failed))
 
@@ -64,7 +64,7 @@ def copies(run: Run) -> Iterator[str]:
     """Where originals are kept that git could not give back."""
     for outcome in run.outcomes:
         if outcome.copy:
-            what = "the original" if outcome.left_path == outcome.path else "what was there"
+            what = "the original" if outcome.left_path == outcome.path else "the previous file"
             yield f"{one_line(outcome.left_path)}: {what} is kept as {one_line(outcome.copy)}"
 
 
@@ -72,18 +72,18 @@ def summary(run: Run) -> str:
     """The closing line."""
     counts = Tally(run)
     if counts.failed and counts.failed == counts.files:
-        return f"{plural(counts.failed, 'file')} could not be judged or written."
+        return f"{plural(counts.failed, 'file')} could not be analysed or written."
     text = _of_rewriting(counts, run) if run.rewriting else _of_check(counts, run)
     text += _about_speed(counts, run)
     if counts.notes:
         text += f" {plural(counts.notes, 'note')} besides."
     if run.known:
-        text += f" {plural(run.known, 'finding')} left out by the baseline."
+        text += f" {plural(run.known, 'finding')} hidden by the baseline."
     if run.stale:
         occur = "occurs" if run.stale == 1 else "occur"
-        text += f" {plural(run.stale, 'entry', 'entries')} of the baseline no longer {occur}: write it anew."
+        text += f" {plural(run.stale, 'entry', 'entries')} of the baseline no longer {occur}: update it with --write-baseline."
     if counts.failed:
-        text += f" {plural(counts.failed, 'file')} could not be judged or written."
+        text += f" {plural(counts.failed, 'file')} could not be analysed or written."
     return text
 
 
@@ -91,11 +91,11 @@ def _about_speed(counts: Tally, run: Run) -> str:
     if not counts.speed:
         return ""
     if counts.speed < counts.left:
-        return f" {counts.speed} of the {counts.left} left {'is' if counts.speed == 1 else 'are'} about speed only."
-    what = "What is left is" if run.rewriting else "This is"
+        return f" {counts.speed} of the {counts.left} remaining {'is' if counts.speed == 1 else 'are'} only about speed."
+    what = "The remaining findings are" if run.rewriting else "They are"
     if run.exit_code:
-        return f" {what} about speed only."
-    return f" {what} about speed only: exit code 0 (`--fail-on speed` makes it 1)."
+        return f" {what} only about speed."
+    return f" {what} only about speed: exit code 0 (`--fail-on speed` makes it 1)."
 
 
 def one_line(text: str) -> str:

@@ -41,7 +41,7 @@ def on_neuron(command: Sequence[str], env: Mapping[str, str]) -> PrecompileOutco
     """
     tool = shutil.which("neuron_parallel_compile", path=env.get("PATH"))
     if tool is None:
-        raise NotHere("neuron_parallel_compile is not here: it comes with torch-neuronx")
+        raise NotHere("neuron_parallel_compile is not installed: it is part of torch-neuronx")
     counts: dict[str, int] = {}
     hits = 0
     process = subprocess.Popen(

@@ -63,7 +63,7 @@ def test_the_compiler_may_accept_what_does_not_fit() -> None:
 def test_what_lies_beside_the_graph_counts() -> None:
     one = judge.verdict(graph("evaluation", beside=10 * GIB), reply(temporary=6 * GIB), V5E)
     assert one.status == judge.TOO_LARGE
-    assert "10.00 GiB held beside it" in one.reason
+    assert "10.00 GiB held outside the graph" in one.reason
 
 
 def test_without_a_limit_nothing_is_said_to_fit() -> None:

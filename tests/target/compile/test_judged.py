@@ -63,7 +63,7 @@ def test_each_graph_that_does_not_fit_is_told() -> None:
     ("found", "told"),
     [
         (outcome(graph(judge.FITS, "a.py:1"), problem="it ended early"), "it ended early"),
-        (outcome(), "no graph was cut"),
+        (outcome(), "no graph was found"),
     ],
 )
 def test_what_could_not_be_traced_is_not_judged(found: session.CompileOutcome, told: str) -> None:

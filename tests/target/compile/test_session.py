@@ -101,11 +101,11 @@ def test_the_report(compiled: Compiled) -> None:
         reads={"train.py:30": "1.0"},
     )
     said = "\n".join(report.lines(outcome, lambda place: place.replace("train.py", "src/train.py")))
-    assert "src/train.py:7: graph 1: training step, cut by a step mark (1 times): fits" in said
+    assert "src/train.py:7: graph 1: training step, ended by a step mark (1 times): fits" in said
     assert "1.0 MiB of 15.75 GiB: arguments 1.0 MiB" in said
     assert "2 all-reduce" in said
     assert "as an earlier graph, in other shapes: f32[3,8] for f32[4,8]" in said
-    assert "graph 3: evaluation, cut by a step mark (1 times): too large" in said
+    assert "graph 3: evaluation, ended by a step mark (1 times): too large" in said
     assert "Used 100.00G of 15.75G hbm" in said
     assert "the TPU compiler refuses it: UNIMPLEMENTED: no" in said
     assert "not seen in 3 optimizer steps: a checkpoint" in said

@@ -79,8 +79,8 @@ def test_a_container_is_laid_out(tmp_path: Path) -> None:
 def test_what_differs_from_sagemaker_is_said(tmp_path: Path) -> None:
     more = {"ResourceConfig": {"InstanceType": "ml.trn1.32xlarge", "InstanceCount": 2}}
     notes = "\n".join(lay_out(str(kept(tmp_path, **more)), str(tmp_path / "root"), 2, {}).notes)
-    assert "the channel test (s3://b/none) is empty here: give its data by --input" in notes
-    assert "the job has 2 hosts: one is rehearsed" in notes
+    assert "the channel test (s3://b/none) is empty here: pass its data with --input" in notes
+    assert "the job has 2 hosts: the rehearsal uses one host" in notes
     assert "the SDK v2 uploads no driver" in notes
 
 
@@ -144,7 +144,7 @@ def test_what_is_said_of_a_request() -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["rehearse", "gone.py"], "gone.py is no Python script"),
+        (["rehearse", "gone.py"], "gone.py is not a Python script"),
         (["rehearse", "here.py", "--replicas", "0"], "--replicas must be at least 1"),
         (["rehearse", "here.py", "--sdk-python", "/none"], "/none cannot be run"),
         (["rehearse", "here.py", "--input", "x"], "--input x: must be CHANNEL=FOLDER"),

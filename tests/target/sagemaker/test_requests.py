@@ -81,4 +81,4 @@ def test_a_job_that_fails_leaves_its_failure_and_its_exit_code(
     assert re.search(r"exitcode\s*: 7", done.stdout + done.stderr)
     failure = tmp_path / "out" / "container" / "opt" / "ml" / "output" / "failure"
     assert failure.read_text()
-    assert "takes the place of /opt/ml" in done.stderr
+    assert "replaces /opt/ml" in done.stderr

@@ -39,7 +39,11 @@ def test_combinations_have_the_baseline_first() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("batch_size=1", "no such setting"), ("workers", "needs values"), ("option:=1", "no such")],
+    [
+        ("batch_size=1", "unknown setting"),
+        ("workers", "needs values"),
+        ("option:=1", "unknown setting"),
+    ],
 )
 def test_unknown_settings_are_refused(text: str, message: str) -> None:
     with pytest.raises(SettingError, match=message):
@@ -154,19 +158,19 @@ def test_failures_lose_and_are_named() -> None:
     outcome = _judged([[_trial(100)], [broken]])
     assert outcome.winner is outcome.results[0]
     assert "failed: exit code 1: boom" in "\n".join(told.table(outcome))
-    with pytest.raises(ValueError, match="as it is failed: exit code 1"):
+    with pytest.raises(ValueError, match="without changed settings failed: exit code 1"):
         _judged([[broken], [broken]])
 
 
 def test_a_setting_that_nothing_asks_for_is_told() -> None:
     outcome = _judged([[_trial(100)], [_trial(100, "workers")]])
-    assert outcome.results[1].remarks == ["workers has no effect here: nothing asked for it"]
+    assert outcome.results[1].remarks == ["workers has no effect here: no code used it"]
 
 
 def test_a_script_that_differs_from_itself_is_told() -> None:
     other = [1 / (1 + n) + 1e-3 for n in range(24)]
     outcome = _judged([[_trial(100), _trial(100, losses=other)]])
-    assert "differs from itself" in outcome.results[0].remarks[0]
+    assert "losses differ from run to run" in outcome.results[0].remarks[0]
 
 
 # Prices

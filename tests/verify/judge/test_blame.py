@@ -1,4 +1,4 @@
-"""The finding most likely behind a verdict."""
+"""The finding most likely cause of a verdict."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_weights_that_stand_still() -> None:
 
     divergence = found(run(), run(change=moves))
     assert (divergence.tensor, divergence.step) == ("0.weight", 1)
-    assert "does not move" in divergence.hint
+    assert "does not change" in divergence.hint
 
 
 def test_initial_weights_come_before_the_first_step() -> None:

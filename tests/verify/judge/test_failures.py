@@ -73,7 +73,7 @@ def error(
         (
             error("TypeError", "bad", innermost=f"{HARNESS}/observe/training/steps.py"),
             "harness",
-            "the verifier's fault",
+            "a fault of xla-migrate verify",
         ),
         (
             error("ValueError", "bad", innermost=f"{HARNESS}/observe/training/steps.py"),
@@ -111,8 +111,8 @@ def test_the_traceback_has_the_scripts_own_frames_alone() -> None:
             "script",
             "unrecognized arguments: --x",
         ),
-        (-9, 3, "", "memory", "killed from outside"),
-        (137, 3, "", "memory", "killed from outside"),
+        (-9, 3, "", "memory", "the run was killed"),
+        (137, 3, "", "memory", "the run was killed"),
         (-11, 3, "Fatal\n", "script", "signal 11"),
         (3, 5, "done\n\n", "script", "exited with code 3; its last line: done"),
         (0, 0, "", "no step", "without an optimizer step"),

@@ -34,7 +34,7 @@ def test_rounding_that_errors_in_every_operation_exceed_is_proven() -> None:
     assert found.divergence is None
     detail = found.verdicts[1].detail
     assert "0.25 times what errors of 1e-05 in every operation do" in detail
-    assert "left alone they part by 1.0e-03" in detail
+    assert "in independent runs they diverge by 1.0e-03" in detail
 
 
 def test_a_script_that_computes_the_same_less_precisely_is_not() -> None:

@@ -47,7 +47,7 @@ def test_an_update_that_is_lost_or_doubled_is_named(moved: Movement) -> None:
     found = state(moved)
     assert found is not None
     assert found.status == "failed"
-    assert found.detail.startswith("Average.module.0.weight, which no optimizer steps on")
+    assert found.detail.startswith("Average.module.0.weight, which no optimizer updates")
 
 
 def test_what_is_not_a_number_is_no_match() -> None:

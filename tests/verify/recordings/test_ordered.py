@@ -62,4 +62,4 @@ def test_batches_that_change_no_loss_are_reported_and_not_blamed() -> None:
     found = judged(details=batches(2.0, 1.0))
     assert found.proven
     assert status(found)[Check.SAME_DATA] is Status.NOT_JUDGED
-    assert "the losses agree all the same" in found.verdicts[0].detail
+    assert "the losses agree nevertheless" in found.verdicts[0].detail

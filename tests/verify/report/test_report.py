@@ -223,7 +223,7 @@ def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
     assert any(line.startswith("ok     static shapes") for line in lines)
     assert lines[-3:-1] == [
         "proven: train.py trains the same, 6 steps alike",
-        "original: train.py as it is on the disk",
+        "original: train.py as it is on disk",
     ]
 
 
@@ -232,7 +232,8 @@ def test_the_terminal_names_step_place_and_finding() -> None:
     assert "differs: numbers; first at step 3" in lines
     assert any("FAILED numbers" in line and "[train.py:18]" in line for line in lines)
     assert any(
-        line == "most likely behind `numbers`: train.py:1: XLA405 (left for you) labels <move>"
+        line
+        == "most likely cause of `numbers`: train.py:1: XLA405 (needs a manual change) labels <move>"
         for line in lines
     )
 
@@ -266,8 +267,8 @@ def test_of_many_steps_the_ends_and_the_worst_are_shown() -> None:
     [
         ("script", 0, "could not run the original (its own error)"),
         ("network", 0, "could not run the original (it needs the network)"),
-        ("harness", 0, "could not run the original (ours: the harness failed)"),
-        ("script", 1, "could not run the migrated script (the migration's"),
+        ("harness", 0, "could not run the original (a fault of xla-migrate verify)"),
+        ("script", 1, "could not run the migrated script (the migration"),
     ],
 )
 def test_whose_fault_it_is(fault: str, side: int, whose: str) -> None:
@@ -390,7 +391,7 @@ def test_the_diff_shows_what_the_script_loaded() -> None:
     shown = page.page(made)
     assert "a = 2" in shown
     assert "b = 2" not in shown
-    assert "changed too, but not loaded by this script: <code>unused.py</code>" in shown
+    assert "also changed, but not loaded by this script: <code>unused.py</code>" in shown
 
 
 def test_a_logarithmic_scale_reads_evenly() -> None:

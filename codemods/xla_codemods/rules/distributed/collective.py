@@ -201,8 +201,8 @@ def functional(script: Script) -> Iterator[Finding]:
             (f"{home}.{name}" if home else name) == _FUNCTIONAL for name in names
         ):
             message = (
-                "these collectives go past the process group, and may leave XLA tensors as they are without an error: "
-                "use the runtime's collectives, or `torch.distributed.nn.functional` where gradients are needed"
+                "these collectives bypass the process group, and may leave XLA tensors unchanged without an error: "
+                "use the runtime's collectives, or `torch.distributed.nn.functional` if you need gradients"
             )
             yield RULE.finding(script, statement, message, effort=MEDIUM)
 

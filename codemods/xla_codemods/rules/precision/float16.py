@@ -122,7 +122,7 @@ _HALF = frozenset({"torch.float16", "torch.half"})
 _MESSAGE = (
     "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
 )
-_CHOSEN = "float16 for CUDA would be chosen for XLA, too, where the script did not use it: choose it for CUDA alone"
+_CHOSEN = "the script uses float16 on CUDA only, but the rewritten script would also use it on XLA: choose it for CUDA alone"
 _HALF_TEXT = Pattern(r"16|\bhalf\b")
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these

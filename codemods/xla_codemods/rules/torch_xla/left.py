@@ -89,7 +89,7 @@ _SHARDED = "`xla.FullyShardedDataParallel` splits weights over all devices, unde
 _GRAPH = "it inspects torch_xla's graphs, which no other backend has"
 _KERNEL = "a kernel of TPUs: write the same in torch for other devices"
 _EXPORT = "export the model in a separate script: `torch.export` works with all backends"
-_VARIABLE = "the name is in a string: write the call out"
+_VARIABLE = "the name is in a string: write it as a call"
 # Advice for scripts that have to work without torch_xla; the longest matching name counts.
 _BY_HAND = {
     "torch_xla": '`if xla.device_type() == "xla":` keeps it for torch_xla if the script also runs elsewhere',
@@ -110,10 +110,10 @@ _BY_HAND = {
     "torch_xla.experimental.distributed_checkpoint": "`xla.save(xla.get_model_state_dict(model), path)` writes whole tensors",
     "torch_xla.experimental.gru.GRU": "`torch.nn.GRU` computes the same",
     "torch_xla.experimental.splash_attention": _KERNEL,
-    "torch_xla.experimental.fori_loop": "a loop of Python computes the same, in a longer graph",
+    "torch_xla.experimental.fori_loop": "a Python loop computes the same, in a longer graph",
     "torch_xla.experimental.plugins": "the runtime knows TPU, Neuron and the CPU: set PJRT_DEVICE",
     "torch_xla.stablehlo": _EXPORT,
-    "torch_xla.utils.dlpack": "`torch.utils.dlpack` is of all backends",
+    "torch_xla.utils.dlpack": "`torch.utils.dlpack` works with all backends",
     f"{XM}.get_stablehlo": _GRAPH,
     f"{XM}.get_stablehlo_bytecode": _GRAPH,
     f"{XM}.xla_replication_devices": "`xla.world_size()` counts the processes",

@@ -70,19 +70,19 @@ def load(path: str) -> Baseline:
             content = json.load(file)
         if content["version"] != _VERSION:
             raise SettingsError(
-                f"{path}: a baseline of version {content['version']}, not {_VERSION}"
+                f"{path}: has version {content['version']}, and this xla-migrate reads version {_VERSION}"
             )
         codes = {
             name: {str(entry["fingerprint"]): str(entry["code"]) for entry in entries}
             for name, entries in content["files"].items()
         }
     except OSError as error:
-        hint = "; --write-baseline writes one" if isinstance(error, FileNotFoundError) else ""
+        hint = "; create it with --write-baseline" if isinstance(error, FileNotFoundError) else ""
         raise SettingsError(
             f"{path}: the baseline cannot be read: {error.strerror}{hint}"
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SettingsError(f"{path}: no baseline; write one with --write-baseline") from error
+        raise SettingsError(f"{path}: not a baseline; create one with --write-baseline") from error
     return Baseline(path, codes)
 
 

@@ -49,7 +49,9 @@ def judge(
     except RecursionError:  # what Python parses can still be too deep to walk
         return FileVerdict((cannot_parse("nested too deeply to be analysed", 1, 1),), failed=True)
     except MemoryError:
-        return FileVerdict(problem="needs more memory than there is", failed=True, settled=False)
+        return FileVerdict(
+            problem="needs more memory than this machine has", failed=True, settled=False
+        )
     except Exception as error:  # the other files are still to be done
         return FileVerdict(problem=told(error, verbose), failed=True, settled=False)
 

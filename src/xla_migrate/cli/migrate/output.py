@@ -31,10 +31,10 @@ def destinations(output: str, paths: Sequence[str], files: Sequence[FoundFile]) 
     is_folder = output.endswith(os.sep) or os.path.isdir(output) or len(paths) > 1
     is_folder = is_folder or any(os.path.isdir(path) for path in paths)
     if is_folder and os.path.exists(output) and not os.path.isdir(output):
-        fail(f"--output {output}: it is a file, and there is more than one result")
+        fail(f"--output {output} is a file, but there is more than one result: name a folder")
     if is_folder and output.endswith(ENDINGS) and not os.path.isdir(output):
         fail(
-            f"--output {output}: more than one result goes into a folder, and this is a file's name"
+            f"--output {output} looks like a file name, but there is more than one result: name a folder"
         )
     originals = {os.path.realpath(found.path) for found in files}
     goes: dict[str, str] = {}
@@ -44,10 +44,10 @@ def destinations(output: str, paths: Sequence[str], files: Sequence[FoundFile]) 
         if is_folder:
             place = os.path.join(place, os.path.relpath(found.path, found.base))
         if os.path.realpath(place) in originals:
-            fail(f"--output {output}: {found.shown} would be written over an original")
+            fail(f"--output {output}: the result of {found.shown} would overwrite an original")
         if place in taken:
             fail(
-                f"--output {output}: {taken[place].shown} and {found.shown} would be the same file"
+                f"--output {output}: the results of {taken[place].shown} and {found.shown} would be the same file"
             )
         taken[place] = found
         goes[found.path] = place
@@ -86,7 +86,7 @@ def _told(copied: int, left: list[str], differing: list[str], output: str) -> li
     lines = []
     if copied:
         lines.append(f"{copied} other {'file' if copied == 1 else 'files'} copied into {output}")
-    for names, why in ((left, "large"), (differing, "another file is there")):
+    for names, why in ((left, "large"), (differing, "a different file exists")):
         if names:
             some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             lines.append(f"not copied into {output} ({why}): {some}")

@@ -83,7 +83,7 @@ def _in_processes(
     # A process died in the middle of a batch: each of its items on its own, to see which it was.
     for k in (k for batch in missing for k in batch):
         if _collect([[k]], items, do, 1, done):
-            done(k, lost(items[k], "the process that judged it died"))
+            done(k, lost(items[k], "the process that analysed it died"))
 
 
 def _collect(

@@ -37,8 +37,8 @@ def refuse_others(files: Sequence[FoundFile], options: RunOptions) -> None:
             os.path.lexists(place) and not vendored.is_ours(place)
         ):
             fail(
-                f"{place}: --style native puts its copy of the runtime there, and this is something else: give it"
-                " another name; nothing was written"
+                f"{place} exists and is not a copy of the runtime, which --style native writes there: rename it;"
+                " nothing was written"
             )
 
 
@@ -87,7 +87,7 @@ def announced(outcomes: Iterable[FileOutcome]) -> list[str]:
     changed = [o.path for o in outcomes if f"import {vendored.NAME}".encode() in o.diff]
     if not changed:
         return []
-    return [f"{vendored.NAME}/, which {changed[0]} imports, would be written beside it"]
+    return [f"{vendored.NAME}/, which {changed[0]} imports, would be written next to it"]
 
 
 def needed(sources: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
@@ -137,7 +137,7 @@ def _write(root: str, names: frozenset[str]) -> list[str]:
     place = os.path.join(root, vendored.NAME)
     here = shown(place, os.getcwd())
     if os.path.lexists(place) and not vendored.is_ours(place):
-        fail(f"{here}: the copy of the runtime belongs there, and this is something else")
+        fail(f"{here} exists and is not a copy of the runtime: rename it")
     lines = []
     written = 0
     for name, text in vendored.files(names | vendored.known_names(place)).items():
@@ -150,10 +150,10 @@ def _write(root: str, names: frozenset[str]) -> list[str]:
             fail(f"{path}: {error}")
         written += 1
         if copy:
-            lines.append(f"what {path} was is kept in {copy}")
+            lines.append(f"the previous {path} is kept as {copy}")
     if written:
         lines.append(
-            f"{here}{os.sep} has what the scripts beside it use of the runtime ({written} files written)"
+            f"{here}{os.sep} contains the parts of the runtime that the scripts next to it use ({written} files written)"
         )
     return lines
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _ABOUT = """\
-Traces the script's training steps, evaluation and checkpoints without running them, and compiles each graph for a TPU
-that need not be there. A CUDA script is migrated first, in a copy. Says of each graph which line cuts it, what memory
-it takes of the chip's, FLOPs, bytes and collectives. Compiled does not mean run.
+Trace the script's training steps, evaluation and checkpoints without running them, and compile each graph for a TPU.
+No TPU is needed. A CUDA script is migrated first, in a copy. The report shows for each graph the line that ends it,
+its share of the chip's memory, FLOPs, bytes and collectives. Compiled does not mean run.
 """
 _CODES = "exit codes: 0 all graphs fit; 1 a graph does not fit or is refused; 2 unknown"
 
@@ -134,14 +134,14 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--execute-on-cpu",
         action="store_true",
-        help="compute on XLA:CPU while tracing, so that what the script reads is real",
+        help="compute on XLA:CPU while tracing, so that the script reads real values",
     )
     add(
         "--jobs",
         type=_count,
         default=0,
         metavar="N",
-        help="compiling processes at most; one per core if not given",
+        help="maximum number of compiling processes (default: one per core)",
     )
     add("--timeout", type=float, metavar="SECONDS", help="for the tracing, and for each graph")
     add(
@@ -149,16 +149,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PYTHON",
         help="the interpreter with jaxlib and libtpu (else $XLA_MIGRATE_TPU_COMPILER, this one, or one in the cache folder)",
     )
-    add("--no-cache", action="store_true", help="compile again what was compiled before")
-    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
-    add("--as-is", action="store_true", help="the script is for XLA already: do not migrate it")
+    add("--no-cache", action="store_true", help="compile again, even if an earlier run did")
+    add("--unsafe", action="store_true", help="also apply unsafe fixes in the migration")
+    add(
+        "--as-is",
+        action="store_true",
+        help="do not migrate the script: it is written for XLA already",
+    )
     add("--output-format", choices=("text", "json"), default="text")
     return parser
 
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"a number from 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number from 0, not {text!r}")
     return int(text)
 
 

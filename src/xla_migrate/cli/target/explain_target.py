@@ -82,8 +82,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="xla-migrate explain-target",
-        description="What compiler options and environment variables a training on a machine is started with, from"
-        f" [{TABLE}] in pyproject.toml and the options below, and why. Nothing is set and nothing is run.",
+        description="Print the compiler options and environment variables for a training on a machine, with reasons."
+        f" They come from [{TABLE}] in pyproject.toml and from the options below. Nothing is set or run.",
         allow_abbrev=False,
     )
     parser.add_argument("--for", dest="machine", metavar="MACHINE", help=", ".join(MACHINES))
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--without-environment",
         action="store_true",
-        help="do not look at the variables that are set here: for a training on another machine",
+        help="ignore the variables that are set here, for a training on another machine",
     )
     for row in OPTIONS:
         values = ", ".join(shown(v) for v in known(row)) or row.type.__name__

@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> int:
     given = _parser().parse_args(own)
     if not command:
         fail(
-            "precompile: name the command behind --: xla-migrate precompile -- torchrun ... train.py"
+            "precompile: put the command after --: xla-migrate precompile -- torchrun ... train.py"
         )
     if given.batches < 1:
         fail(f"precompile: --batches must be at least 1, not {given.batches}")
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         "--batches", type=int, default=BATCHES, metavar="N", help=f"of each loop ({BATCHES})"
     )
     parser.add_argument(
-        "--cache", metavar="PLACE", help="folder or bucket, in place of the settings'"
+        "--cache", metavar="PLACE", help="folder or bucket of the cache, instead of the settings'"
     )
     return parser
 
@@ -98,7 +98,7 @@ def _here(env: Mapping[str, str]) -> str:
         return "neuron"
     if any(os.path.exists(path) for path in ("/dev/accel0", "/dev/vfio/0")):
         return "tpu"
-    fail("precompile: name the machine by --for: this one has no XLA device")
+    fail("precompile: name the machine with --for: this one has no XLA device")
 
 
 def _tell(outcome: object, place: str, before: tuple[int, int], after: tuple[int, int]) -> None:
@@ -113,7 +113,7 @@ def _tell(outcome: object, place: str, before: tuple[int, int], after: tuple[int
     ):
         if number is not None:
             said.append(f"{number} {what}")
-    told = ", ".join(said) or "the command did not say what became of its graphs"
+    told = ", ".join(said) or "the command did not report its graphs"
     print(f"graphs: {told}")
     if "://" in place:
         print(f"cache: {place}")

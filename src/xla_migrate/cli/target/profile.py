@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
     own, args = split(list(words))
     asked = _parser().parse_args(own)
     if asked.skip < 0 or asked.steps < 1 or asked.nproc < 1:
-        fail("profile: --skip counts from 0, --steps and --nproc from 1")
+        fail("profile: --skip must be at least 0, --steps and --nproc at least 1")
     if not os.path.isfile(asked.script):
         fail(f"{asked.script}: no such script")
     from ...target.profile.command import profiled
@@ -74,7 +74,7 @@ def _told(found: Profiled, folder: str) -> int:
         print(f"xla-migrate: the script ended with exit code {found.code}", file=sys.stderr)
         return 2
     if not found.traces:
-        why = "no optimizer was made, or fewer steps were taken than --skip leaves out"
+        why = "no optimizer was created, or the training has fewer steps than --skip"
         print(f"xla-migrate: no trace: {why}", file=sys.stderr)
         return 2
     print("\ntraces:")
@@ -102,10 +102,10 @@ def _parser() -> argparse.ArgumentParser:
         "--max-graphs",
         type=positive(int),
         metavar="N",
-        help="fail if more graphs are compiled; names causes",
+        help="fail if more graphs are compiled; reports causes",
     )
-    add("--run-on", action="store_true", help="let the script go on after them")
+    add("--run-on", action="store_true", help="let the script continue after the traced steps")
     add("--nproc", type=int, default=1, metavar="N", help="processes; each profiles itself")
     add("--op-lines", action="store_true", help="the line of each device operation (slower)")
-    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
+    add("--unsafe", action="store_true", help="also apply unsafe fixes in the migration")
     return parser

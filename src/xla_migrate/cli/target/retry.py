@@ -23,15 +23,15 @@ def main(words: Sequence[str]) -> int:
     own, command = split(list(words))
     asked = _parser().parse_args(own)
     if not command:
-        fail("run: the command goes behind --")
+        fail("run: put the command after --")
     if asked.retries < 0 or asked.stuck < 0 or asked.backoff < 0:
-        fail("run: --retries, --stuck and --backoff count from 0")
+        fail("run: --retries, --stuck and --backoff must be at least 0")
     if asked.resume_option and "{checkpoint}" not in asked.resume_option:
         fail(
-            "run: --resume-option needs a place for the path: --resume-option '--resume {checkpoint}'"
+            "run: --resume-option needs {checkpoint} in place of the path: --resume-option '--resume {checkpoint}'"
         )
     if asked.resume_option and not asked.checkpoints:
-        fail("run: --resume-option goes with --checkpoints 'PATTERN'")
+        fail("run: --resume-option needs --checkpoints 'PATTERN'")
     if shutil.which(command[0]) is None:
         fail(f"run: {command[0]}: no such command")
     from ...target.run.retrying import RetryOptions, retried
@@ -58,13 +58,13 @@ def _parser() -> argparse.ArgumentParser:
         examples=["xla-migrate run --checkpoints out/ -- python train.py --output out/"],
     )
     add = parser.add_argument
-    add("--retries", type=int, default=3, metavar="N", help="restarts in all (3)")
+    add("--retries", type=int, default=3, metavar="N", help="restarts in total (3)")
     add(
         "--stuck",
         type=int,
         default=3,
         metavar="N",
-        help="restarts in a row without new checkpoint (3)",
+        help="restarts in a row without a new checkpoint (3)",
     )
     add(
         "--backoff",
@@ -84,7 +84,12 @@ def _parser() -> argparse.ArgumentParser:
         "--resume-option",
         default="",
         metavar="WORDS",
-        help="the script's own: '--resume {checkpoint}'",
+        help="the script's option: '--resume {checkpoint}'",
     )
-    add("--continue", dest="go_on", action="store_true", help="go on from an earlier run's, too")
+    add(
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="also resume from checkpoints of earlier runs",
+    )
     return parser

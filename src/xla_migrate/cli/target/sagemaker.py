@@ -64,7 +64,7 @@ def _rehearse(given: argparse.Namespace, words: list[str]) -> int:
     if given.replicas < 1:
         fail(f"sagemaker: --replicas must be at least 1, not {given.replicas}")
     if not os.path.isfile(given.script) or given.script.endswith(".ipynb"):
-        fail(f"sagemaker: {given.script} is no Python script")
+        fail(f"sagemaker: {given.script} is not a Python script")
     inputs = _inputs(given.input)
     out = _folder(given.output)
     try:
@@ -101,7 +101,7 @@ def _inputs(given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, folder = text.partition("=")
         if not equals or not os.path.isdir(folder):
-            fail(f"sagemaker: --input {text}: must be CHANNEL=FOLDER, of a folder that is there")
+            fail(f"sagemaker: --input {text}: must be CHANNEL=FOLDER, with an existing folder")
         found[name] = folder
     return found
 
@@ -133,5 +133,5 @@ def _tell(opt_ml: str, code: int, out: str) -> None:
                 lines = [line for line in file.read().splitlines() if line.strip()]
             print(f"/opt/ml/output/failure: {lines[-1] if lines else '(empty)'}")
     else:
-        print(f"the job ended well; /opt/ml/model: {', '.join(model) or 'nothing'}")
+        print(f"the job succeeded; /opt/ml/model: {', '.join(model) or 'nothing'}")
     print(f"kept: {out}")

@@ -50,7 +50,7 @@ def _checked(asked: argparse.Namespace) -> tuple[list[Setting], list[Price]]:
         fail(f"{asked.script}: no such script")
     if asked.repeats < 1 or asked.steps < 2 or asked.warmup < 1 or not asked.loss_tolerance >= 0:
         fail(
-            "tune: --repeats and --warmup count from 1, --steps from 2; --loss-tolerance is from 0"
+            "tune: --repeats and --warmup must be at least 1, --steps at least 2, --loss-tolerance at least 0"
         )
     try:
         settings = combinations(parse(asked.vary), asked.alone)
@@ -61,8 +61,8 @@ def _checked(asked: argparse.Namespace) -> tuple[list[Setting], list[Price]]:
         fail(str(error))
     if len(settings) > asked.limit:
         fail(
-            f"{len(settings)} settings, each run {asked.repeats + 1} times: more than --limit {asked.limit};"
-            " vary less, take --alone, or raise it"
+            f"{len(settings)} settings, each run {asked.repeats + 1} times, exceed --limit {asked.limit}:"
+            " vary fewer values, use --alone, or raise --limit"
         )
     return settings, prices
 
@@ -146,11 +146,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--loss-tolerance", type=float, default=1e-5, metavar="X",
         help="relative, of losses at equal samples seen (1e-5, as verify)")  # fmt: skip
     add("--price", metavar="FILE", help="CSV or TOML: instance, dollars_per_hour, relative_speed")
-    add("--epoch-samples", type=float, metavar="N", help="samples of an epoch, for its price")
-    add("--limit", type=int, default=24, metavar="N", help="settings at most (24)")
+    add(
+        "--epoch-samples", type=float, metavar="N", help="samples of an epoch, to compute its price"
+    )
+    add("--limit", type=int, default=24, metavar="N", help="maximum number of settings (24)")
     add("--timeout", type=float, default=1800.0, metavar="SECONDS", help="for each run (1800)")
-    add("--report", default="tune.html", metavar="FILE", help="where the page goes (tune.html)")
+    add("--report", default="tune.html", metavar="FILE", help="path of the page (tune.html)")
     add("--csv", metavar="FILE", help="write the table there")
-    add("--unsafe", action="store_true", help="migrate with unsafe fixes, too")
-    add("--quiet", action="store_true", help="no lines of progress")
+    add("--unsafe", action="store_true", help="also apply unsafe fixes in the migration")
+    add("--quiet", action="store_true", help="print no progress")
     return parser

@@ -37,7 +37,9 @@ def parse(text: str) -> Range:
     """
     found = re.fullmatch(r"-*([\w-]+)=(\d+)\.\.(\d+)(?::(\d+))?", text)
     if not found:
-        raise FitError(f"--fit {text}: a range is like batch-size=8..512, or batch-size=8..512:8")
+        raise FitError(
+            f"--fit {text}: write a range such as batch-size=8..512 or batch-size=8..512:8"
+        )
     option, low, high, step = (
         found.group(1),
         int(found.group(2)),
@@ -45,7 +47,7 @@ def parse(text: str) -> Range:
         found.group(4),
     )
     if low < 1 or high < low or step == "0":
-        raise FitError(f"--fit {text}: from a number of 1 or more up to one that is not smaller")
+        raise FitError(f"--fit {text}: the range must start at 1 or more and must not decrease")
     if step:
         return Range(option, tuple(range(low, high + 1, int(step))))
     values = [low]

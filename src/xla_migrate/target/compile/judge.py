@@ -75,7 +75,7 @@ def verdict(graph: Traced, reply: dict[str, Any], limit: int, cached: bool = Fal
     if not limit:
         out.status = UNKNOWN
         out.reason = (
-            f"compiled, and needs {size(peak)}; the compiler did not tell what the chip has"
+            f"compiled, and needs {size(peak)}; the compiler did not report the chip's memory"
         )
     elif peak > limit:
         out.status = TOO_LARGE
@@ -83,7 +83,7 @@ def verdict(graph: Traced, reply: dict[str, Any], limit: int, cached: bool = Fal
         if memory["aliased"]:
             parts.append(f"less {size(memory['aliased'])} that outputs take over")
         if graph.beside:
-            parts.append(f"{size(graph.beside)} held beside it")
+            parts.append(f"{size(graph.beside)} held outside the graph")
         out.reason = f"needs {size(peak)} of {size(limit)}: {', '.join(parts)}"
         out.advice = advice(memory["arguments"] + graph.beside, memory["temporary"], graph)
     return out

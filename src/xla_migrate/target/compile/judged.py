@@ -46,7 +46,7 @@ def of_outcome(name: str, outcome: session.CompileOutcome) -> list[Judgement]:
     if bad:
         return [_against(name, one) for one in bad]
     if outcome.tracing.problem or not outcome.verdicts:
-        return [Judgement(name, Status.NOT_JUDGED, outcome.tracing.problem or "no graph was cut")]
+        return [Judgement(name, Status.NOT_JUDGED, outcome.tracing.problem or "no graph was found")]
     largest = max(outcome.verdicts, key=lambda one: one.peak)
     graphs = "the graph fits" if len(outcome.verdicts) == 1 else "all graphs fit"
     detail = (

@@ -143,4 +143,4 @@ class _Worker:
     def _last_words(self) -> str:
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors if line.startswith(("F", "jaxlib.", "E0"))]
-        return lines[-1][:300] if lines else "it said nothing"
+        return lines[-1][:300] if lines else "it printed nothing"

@@ -41,7 +41,7 @@ def lines(outcome: CompileOutcome, place: Place = str) -> Iterator[str]:
 
 def _graph(number: int, one: Verdict, place: Place) -> Iterator[str]:
     graph = one.graph
-    yield f"{place(graph.place)}: graph {number}: {kind(one)}, cut by a {graph.why} ({graph.times} times): {one.status}"
+    yield f"{place(graph.place)}: graph {number}: {kind(one)}, ended by a {graph.why} ({graph.times} times): {one.status}"
     if one.differs:
         yield f"    as an earlier graph, in other shapes: {one.differs}"
     if one.memory:
@@ -50,7 +50,7 @@ def _graph(number: int, one: Verdict, place: Place) -> Iterator[str]:
         yield (
             f"    {size(one.peak)} of {size(one.limit)}: arguments {size(memory['arguments'])}, "
             f"outputs {size(memory['outputs'])} ({size(memory['aliased'])} in place), temporary {size(memory['temporary'])}"
-            + (f", beside it {size(graph.beside)}" if graph.beside else "")
+            + (f", outside the graph {size(graph.beside)}" if graph.beside else "")
         )
         yield f"    {took}; {one.flops / 1e9:.3g} GFLOP, {size(one.bytes)} moved; {_collectives(one)}"
     if one.reason:
@@ -94,12 +94,12 @@ def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
         if not there
     ]
     if missing:
-        after = ", stopped as nothing new came (--patience)" if traced.stopped else ""
-        yield f"not seen in {traced.steps} optimizer steps{after}: {', '.join(missing)}; let them come sooner by the script's options"
+        after = ", stopped because no new graph appeared (--patience)" if traced.stopped else ""
+        yield f"not seen in {traced.steps} optimizer steps{after}: {', '.join(missing)}; choose options of the script that reach them sooner"
     if traced.reads:
         told = [f"{place(where)} ({answer})" for where, answer in list(traced.reads.items())[:4]]
         more = f" and {len(traced.reads) - 4} more" if len(traced.reads) > 4 else ""
-        yield f"values read, answered by made-up ones: {', '.join(told)}{more}; --execute-on-cpu computes them"
+        yield f"values that the script read, replaced by made-up values: {', '.join(told)}{more}; --execute-on-cpu computes them"
     if outcome.topology.chips > 1 and not any(one.graph.spmd for one in outcome.verdicts):
         yield "one chip's program: this script is not SPMD, and what replicas reduce between them is not in it"
 
@@ -129,7 +129,7 @@ def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str
         yield f"not traced to the end: {_placed(traced.problem, place)}"
         yield from explained(last_known(traced.problem))
     if traced.stopped:
-        yield "stopped as nothing new came: the passes that were not traced may add graphs (--patience)"
+        yield "stopped because no new graph appeared: later parts of the training may add graphs (--patience)"
 
 
 def _placed(problem: str, place: Place) -> str:
@@ -142,7 +142,7 @@ def fitted_lines(found: Fitted, name: str) -> Iterator[str]:
     if found.largest is None:
         yield f"--{found.option}: not even {found.too_large} fits {name}"
     elif found.too_large is None:
-        yield f"--{found.option}={found.largest} fits {name}, the largest that was asked for"
+        yield f"--{found.option}={found.largest} fits {name}, the largest value of the range"
     else:
         yield f"--{found.option}={found.largest} is the largest that fits {name}; {found.too_large} does not"
     tried = ", ".join(

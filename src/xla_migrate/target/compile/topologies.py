@@ -59,11 +59,11 @@ def topology(name: str) -> Topology:
     chip = _ALIASES.get(chip, chip)
     if chip not in _CHIPS:
         raise TopologyError(
-            f"{name}: no such TPU; there is {', '.join(_CHIPS)}, with a size or without: v5e:2x2"
+            f"{name}: unknown TPU; known TPUs: {', '.join(_CHIPS)}, with a size or without: v5e:2x2"
         )
     dims, host, cores, prefix = _CHIPS[chip]
     if size and not re.fullmatch(r"\d+(x\d+)*", size):
-        raise TopologyError(f"{name}: a size is like {'x'.join('2' * dims)}")
+        raise TopologyError(f"{name}: write a size such as {'x'.join('2' * dims)}")
     sizes = [int(part) for part in size.split("x")] if size else [1] * dims
     if dims == 3 and len(sizes) == 2:
         sizes.append(1)

@@ -256,7 +256,7 @@ def _problem(out: Tracing, records: Path, code: int, timeout: float | None) -> s
     last = next((line for line in reversed(out.output.splitlines()) if line.strip()), "")
     if code != 0:
         return f"the script exited with code {code}; its last line: {last}"
-    return "" if out.graphs else "the script ended without anything for the device"
+    return "" if out.graphs else "the script ended without using the device"
 
 
 def _aborted(records: Path, code: int) -> str:

@@ -36,7 +36,7 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
         elif _CUDA.match(value):
             yield Found(CUDA_WHEEL, begin, end, "CUDA, which an XLA host does not need", edits)
         elif _PYTORCH.match(value):
-            message = f"torch_xla needs pip's torch {TORCH}: conda's has no XLA to go with it"
+            message = f"torch_xla needs pip's torch {TORCH}: conda's torch does not match torch_xla"
             yield Found(TORCH_VERSION, begin, end, message, (), WARNING, "medium")
         else:
             yield from in_requirement(value, begin, removal)

@@ -21,12 +21,12 @@ def in_image(image: str, start: int, wanted: Wanted) -> Found | None:
     new = _instead(image, wanted)
     edits = (Edit(start, start + len(image), new),) if new else ()
     advice = f"`{new}` has the same without CUDA" if new and new != wanted.image else ""
-    advice = advice or (f"the settings name `{new}`" if new else _ADVICE)
-    message = f"`{image}` has CUDA in it, which an XLA host does not need: {advice}"
+    advice = advice or (f"the settings choose `{new}`" if new else _ADVICE)
+    message = f"`{image}` contains CUDA, which an XLA host does not need: {advice}"
     return Found(NVIDIA_IMAGE, start, start + len(image), message, edits, effort="medium")
 
 
-_ADVICE = "name the image to train in as `image` in [tool.xla-migrate.target]"
+_ADVICE = "set the training image as `image` in [tool.xla-migrate.target]"
 
 
 def _instead(image: str, wanted: Wanted) -> str:

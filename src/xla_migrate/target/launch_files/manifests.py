@@ -22,10 +22,14 @@ _GPU_LABEL = re.compile(r"nvidia\.com/gpu\.\w+")
 _OTHERS = tuple(
     (re.compile(key), re.compile(value), said)
     for key, value, said in (
-        ("runtimeClassName", "nvidia", "the runtime class of GPUs: XLA devices need none"),
-        ("runtime", "nvidia", "NVIDIA's runtime is not there on an XLA host"),
+        (
+            "runtimeClassName",
+            "nvidia",
+            "the runtime class is for GPUs: remove it, XLA devices need none",
+        ),
+        ("runtime", "nvidia", "an XLA host does not have NVIDIA's runtime"),
         ("driver", "nvidia", "a reservation of GPUs: give the container the XLA devices"),
-        ("key", r"nvidia\.com/\S+", "a taint of GPU nodes: name that of the XLA nodes"),
+        ("key", r"nvidia\.com/\S+", "a taint of GPU nodes: use the taint of the XLA nodes"),
         (_GPU_LABEL.pattern, ".*", "a label of GPU nodes: select the XLA nodes"),
         (
             r"cloud\.google\.com/gke-accelerator",

@@ -38,7 +38,7 @@ PACKAGES = {
     "transformer-engine": Package(False, f"transformer-engine {_UNBUILT}", effort="medium"),
     "deepspeed": Package(
         False,
-        "DeepSpeed needs CUDA: migrated scripts have the engine of `xla_migrate.runtime.compat.deepspeed`; leave it out",
+        "DeepSpeed needs CUDA: migrated scripts have the engine of `xla_migrate.runtime.compat.deepspeed`; remove it",
         effort="high",
     ),
     "bitsandbytes": Package(
@@ -146,11 +146,11 @@ def in_requirement(text: str, start: int, removal: Edit | None) -> list[Found]:
         if "://" in text[: local.start()].rpartition(" ")[2]:
             continue  # of an address, which `in_index` reads
         edit = Edit(start + local.start(), start + local.end(), "")
-        message = f"`{local[0]}` is a build for CUDA: the version without it installs anywhere"
+        message = f"`{local[0]}` is a build for CUDA: pin the version without the suffix"
         out.append(Found(CUDA_WHEEL, edit.start, edit.end, message, (edit,)))
     pinned = _PINNED.search(text)
     if name_of(text) == "torch" and pinned and pinned[1] != TORCH:
-        message = f"torch {pinned[1]} does not fit torch_xla, whose last release is {TORCH}"
+        message = f"torch {pinned[1]} does not match torch_xla, whose last release is {TORCH}"
         out.append(Found(TORCH_VERSION, start, end, message, severity=WARNING, effort="medium"))
     return out
 
@@ -161,7 +161,7 @@ def in_index(text: str, start: int) -> list[Found]:
     for form in _ADDRESSES:
         for address in form.finditer(text):
             first, last = (start + place for place in address.span("cuda"))
-            message = "an index of CUDA wheels: an XLA host needs those for the CPU"
+            message = "an index of CUDA wheels: an XLA host needs the CPU wheels"
             out.append(Found(CUDA_WHEEL, first, last, message, (Edit(first, last, "cpu"),)))
     return out
 

@@ -59,7 +59,7 @@ def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
     for word in command.words:
         for name in _PROGRAMS:
             if re.search(rf"[$`][(]?\s*(shell\s+)?{name}\b", word.text):
-                message = f"{name} is not there on an XLA host: nothing is read from it"
+                message = f"{name} does not exist on an XLA host, so its output is empty"
                 yield Found(NVIDIA_PROGRAM, word.start, word.end, message)
 
 
@@ -144,12 +144,12 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     elif name == "module" and "load" in said:
         for word in words:
             if re.match(r"(cuda|cudnn|nccl|nvhpc)\b", word.plain, re.IGNORECASE):
-                message = f"the module {word.plain} is not there on a cluster of XLA hosts"
+                message = f"the module {word.plain} does not exist on a cluster of XLA hosts"
                 yield Found(NVIDIA_PROGRAM, word.start, word.end, message, severity=WARNING)
 
 
 def _program(name: str, words: list[Word], command: Command, wanted: Wanted) -> Found:
-    message = f"{name} is not there on an XLA host"
+    message = f"{name} does not exist on an XLA host"
     simple = name == "nvidia-smi" and len(words) == 1 and command.alone and wanted.kind == "neuron"
     edits = (Edit(words[0].start, words[0].end, "neuron-ls"),) if simple else ()
     return Found(NVIDIA_PROGRAM, words[0].start, words[0].end, message, edits, WARNING)

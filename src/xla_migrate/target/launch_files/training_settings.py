@@ -133,7 +133,7 @@ def _optimizer(entries: Entries) -> Iterator[Found]:
     fused = entries.get("fused")
     if fused is not None and fused.value is True and _OPTIMIZER & entries.keys():
         yield fused.found(
-            "torch's fused optimizers raise on XLA parameters: say `fused: false`", "false"
+            "torch's fused optimizers raise on XLA parameters: set `fused: false`", "false"
         )
 
 

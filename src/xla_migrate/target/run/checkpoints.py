@@ -97,7 +97,7 @@ def _problem_of_safetensors(path: str) -> str:
     try:
         header = json.loads(text)
     except ValueError:
-        return f"{path}: truncated, or no safetensors file"
+        return f"{path}: truncated, or not a safetensors file"
     ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
     whole = os.path.getsize(path) == 8 + length + max(ends, default=0)
     return "" if whole else f"{path}: truncated; its end is missing"

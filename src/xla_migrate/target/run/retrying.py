@@ -75,7 +75,7 @@ def retried(order: RetryOptions, child: Runner | None = None) -> int:
             return code
         restarts += 1
         wait = min(order.backoff * 2 ** max(stuck - 1, 0), LONGEST)
-        where = f"from {last.path}" if last else "from its beginning (no whole checkpoint)"
+        where = f"from {last.path}" if last else "from the beginning (no complete checkpoint)"
         _say(f"restart {restarts} of {order.retries} in {wait:g} s, {where}")
         child.pause(wait)
         if child.ended_by is not None:

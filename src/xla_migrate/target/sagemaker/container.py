@@ -70,7 +70,7 @@ def lay_out(captured: str, root: str, replicas: int, inputs: Mapping[str, str]) 
     hosts = request["ResourceConfig"].get("InstanceCount", 1)
     if hosts > 1:
         container.notes.append(
-            f"the job has {hosts} hosts: one is rehearsed, with all {replicas} replicas"
+            f"the job has {hosts} hosts: the rehearsal uses one host, with all {replicas} replicas"
         )
     return container
 
@@ -91,7 +91,7 @@ def _channels(container: Container, captured: str, inputs: Mapping[str, str]) ->
                 shutil.copy(uploaded, place)
             else:
                 container.notes.append(
-                    f"the channel {name} ({uri or 'no S3 address'}) is empty here: give its data by --input"
+                    f"the channel {name} ({uri or 'no S3 address'}) is empty here: pass its data with --input"
                     f" {name}=FOLDER"
                 )
     unknown = set(inputs) - set(container.channels)

@@ -33,7 +33,9 @@ def captured(
     try:
         code = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=timeout).returncode
     except subprocess.TimeoutExpired:
-        raise RequestError(f"{script} asked for no training job within {timeout:g} s") from None
+        raise RequestError(
+            f"{script} did not request a training job within {timeout:g} s"
+        ) from None
     except OSError as error:
         raise RequestError(f"{python} cannot be run: {error.strerror}") from None
     if code == capture.NO_PACKAGE:
@@ -42,9 +44,9 @@ def captured(
             " interpreter that has them by --sdk-python"
         )
     if code == capture.NO_JOB:
-        raise RequestError(f"{script} ended without asking for a training job")
+        raise RequestError(f"{script} ended without requesting a training job")
     if code:
-        raise RequestError(f"{script} failed (exit code {code}) before it asked for a training job")
+        raise RequestError(f"{script} failed (exit code {code}) before it requested a training job")
     with open(os.path.join(out, "request.json")) as file:
         request: dict[str, Any] = json.load(file)
     return request
@@ -77,7 +79,7 @@ def advice(request: Mapping[str, Any], profile: Mapping[str, str]) -> list[str]:
         said.append("RUN_NEURON_PARALLEL_COMPILE=1: such a job compiles and does not train")
     if request.get("EnableManagedSpotTraining") and not request.get("CheckpointConfig"):
         said.append(
-            "spot instances without checkpoints: an interrupted job begins anew (checkpoint_s3_uri)"
+            "spot instances without checkpoints: an interrupted job starts from the beginning; set checkpoint_s3_uri"
         )
     return said
 
@@ -97,11 +99,11 @@ def run(
         private = bool(reason)
         if reason:
             container.notes.append(
-                f"/opt/ml cannot be had here ({reason}): {container.path()} takes its place; a script that"
+                f"/opt/ml cannot be created here ({reason}): {container.path()} takes its place; a script that"
                 " writes /opt/ml itself will not find it"
             )
     else:
-        container.notes.append(f"{container.path()} takes the place of /opt/ml")
+        container.notes.append(f"{container.path()} replaces /opt/ml")
     for note in container.notes:
         print(f"note: {note}", file=sys.stderr)
     sys.stderr.flush()

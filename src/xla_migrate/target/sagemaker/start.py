@@ -166,7 +166,7 @@ def _stubs(container: Container, replicas: int) -> None:
         "python3": f"exec '{sys.executable}' \"$@\"",
         "pip3": 'echo "rehearsal: pip is not run: pip $*"',
         "neuron-ls": f"echo '{cores}'",
-        "neuron_parallel_compile": 'echo "rehearsal: nothing is compiled beforehand"; exec "$@"',
+        "neuron_parallel_compile": 'echo "rehearsal: no compilation in advance"; exec "$@"',
     }
     for name, body in scripts.items():
         path = os.path.join(folder, name)

@@ -82,7 +82,7 @@ def judge(groups: Sequence[list[Trial]], gates: Sequence[Trial], tolerance: floa
     """
     baseline = _result(groups[0], groups[0], gates[0], gates[0], tolerance)
     if baseline.failure:
-        raise ValueError(f"the script as it is failed: {baseline.failure}")
+        raise ValueError(f"the script without changed settings failed: {baseline.failure}")
     results = [
         baseline,
         *(
@@ -121,11 +121,11 @@ def _remarks(result: Result, baseline: Trial) -> list[str]:
     out = []
     if result.setting == baseline.setting and not result.alike:
         out.append(
-            "differs from itself from run to run: seed what it draws, or widen --loss-tolerance"
+            "its losses differ from run to run: seed its random numbers, or raise --loss-tolerance"
         )
     for name, _ in result.setting.values:
         if name in RUNTIME and RUNTIME[name][0] not in result.trials[0].used:
-            out.append(f"{name} has no effect here: nothing asked for it")
+            out.append(f"{name} has no effect here: no code used it")
     compiled = statistics.median(t.compiled for t in result.trials)
     if compiled > 0:
         out.append(f"compiled for {compiled:.1f} s after the warm-up (not counted)")

@@ -48,7 +48,7 @@ def save(outcome: TuneOutcome, about: About, path: Path) -> None:
     """
     if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
         raise FileExistsError(
-            f"{path} is there and is not a page of xla-migrate tune: left as it is"
+            f"{path} exists and is not a page of xla-migrate tune: not overwritten"
         )
     path.write_text(page(outcome, about), encoding="utf-8")
 

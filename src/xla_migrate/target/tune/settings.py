@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 RUNTIME = {
     "batches_per_execution": (
         "XLA_MIGRATE_BATCHES_PER_EXECUTION",
-        "a launch costs a device other than it costs the CPU",
+        "the cost of a launch on a device differs from the CPU's",
     ),
     "loader_prefetch": (
         "XLA_MIGRATE_LOADER_PREFETCH_SIZE",
@@ -33,12 +33,12 @@ RUNTIME = {
     "precision": ("XLA_MIGRATE_PRECISION", "a device has units for bfloat16, XLA:CPU converts"),
     "torch_compile": (
         "XLA_MIGRATE_TORCH_COMPILE",
-        "tracing and launching weigh otherwise beside a device's steps",
+        "the cost of tracing and launching relative to a step differs on a device",
     ),
 }
 _OPTIMIZATION = "each compiler has its own levels"
 _OPTION = "what a device computes fast depends on its memory and units (batch sizes above all)"
-_ENV = "it is a setting of this machine's"
+_ENV = "it is a setting of this machine"
 
 
 class SettingError(ValueError):
@@ -123,7 +123,7 @@ def _compile_level(value: str, env: Mapping[str, str]) -> dict[str, str]:
     if device == "NEURON":
         return {"NEURON_CC_FLAGS": _joined(env, "NEURON_CC_FLAGS", f"-O{value}")}
     raise SettingError(
-        f"optimization: not known for PJRT_DEVICE={device}: vary its own variable by env:NAME=VALUES"
+        f"optimization: unknown for PJRT_DEVICE={device}: vary the compiler's variable with env:NAME=VALUES"
     )
 
 
@@ -144,7 +144,7 @@ def parse(texts: Sequence[str]) -> list[tuple[str, list[str]]]:
         known = name in RUNTIME or name == "optimization"
         if not known and not (name.startswith(("option:", "env:")) and name.partition(":")[2]):
             names = ", ".join([*RUNTIME, "optimization", "option:NAME", "env:NAME"])
-            raise SettingError(f"--vary {name}: no such setting; there is {names}")
+            raise SettingError(f"--vary {name}: unknown setting; known settings: {names}")
         if not values:
             raise SettingError(f"--vary {name}: needs values: {name}=1,2")
         if name in dict(out):

@@ -72,10 +72,10 @@ def conclusion(
             " --loss-tolerance lets it win"
         )
     if device(outcome) == "XLA:CPU":
-        out.append("measured on XLA:CPU; what does not carry over to a device:")
+        out.append("measured on XLA:CPU; these results do not carry over to a device:")
         names = {line for r in outcome.results for line in r.setting.not_carried_over()}
         out += [f"  {line}" for line in sorted(names)]
-        out.append("  whether losses are alike does; times and gains have to be measured there")
+        out.append("  equal losses do carry over; measure times and gains on the device")
     return out
 
 

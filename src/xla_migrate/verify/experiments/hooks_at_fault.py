@@ -24,5 +24,7 @@ def blame_hooks(failed: ObservedRun, without_hooks: Callable[[float], ObservedRu
         return
     again = without_hooks(max(_LEAST, 3 * failed.seconds)).failure
     if again is None or again.fault in _PASSED:
-        message = f"{failure.message}; without the hooks of verify it runs: please report this"
+        message = (
+            f"{failure.message}; without the hooks of verify the script runs: please report this"
+        )
         failed.failure = replace(failure, fault=Fault.HARNESS, message=message)

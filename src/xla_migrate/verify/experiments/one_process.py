@@ -25,13 +25,13 @@ def comparable(reference: ObservedRun, target: ObservedRun) -> tuple[ObservedRun
     count = len(reference.traces)
     sharded = _shapes(reference.traces[0]) != _shapes(target.traces[0])
     compared = (
-        "the norm of all gradients; single gradients and weights, which the original splits, are not"
+        "the norm of all gradients (the original splits single gradients and weights)"
         if sharded
         else "gradients and weights"
     )
     note = (
-        f"{count} processes of the original beside one that drives {count} devices: compared are the mean of the losses"
-        f" and {compared}; what they print is not compared"
+        f"the original runs {count} processes, the migrated script one process that drives {count} devices: compared are"
+        f" the mean of the losses and {compared}, but not the printed output"
     )
     if not sharded:
         theirs, ours = _with_mean_losses(reference.traces), _silent(target.traces[0])

@@ -113,7 +113,7 @@ def _version(script: str, copies: Mapping[str, bytes], revision: str) -> str:
 def _advice(name: str, script: str) -> str:
     return (
         f"{name} is migrated, and its original was not found (no {name}.orig, no earlier version in git): "
-        f"type `xla-migrate verify {script} --against REV` or `--against FOLDER`"
+        f"run `xla-migrate verify {script} --against REV` or `--against FOLDER`"
     )
 
 

@@ -181,7 +181,7 @@ def _judge(
     done = len(result.traces[0].iterations()) if result.traces else 0
     if timed_out:
         return Failure(
-            Fault.TIMEOUT, f"{done} optimizer steps in {timeout:g} s: ended for lack of time"
+            Fault.TIMEOUT, f"{done} optimizer steps in {timeout:g} s: the time limit ended the run"
         )
     project, harness = str(result.project.resolve()), str(_HARNESS)
     errors = [t.error for t in result.traces if t.error and not _is_cut_off(t, result)]

@@ -269,8 +269,8 @@ def _references(request: Request, recording: Recording) -> list[ObservedRun]:
         lower = recording.runs.get(BFLOAT16) or recording.runs.get(AS_WRITTEN)
         if lower is None or exact is None:
             raise NotComparable(
-                "the recorded script trains in float32 alone: there is no run to compare --precision"
-                " bfloat16 with"
+                "the recorded script trains only in float32: --precision bfloat16 has no run to compare"
+                " with"
             )
         return [lower, exact]
     if exact is None or not exact.traces:
@@ -345,7 +345,7 @@ def _note(reference: Trace, target: Trace, request: Request, recording: Recordin
     notes = [f"reference: {about}", *_scaling(recording.runs.get(AS_WRITTEN))]
     if about.kind == STAND_IN:
         notes.append(
-            "the reference was recorded on the CPU stand-in: it says nothing of a real GPU"
+            "the reference was recorded on the CPU stand-in: it proves nothing about a real GPU"
         )
     for name in ("python", "torch"):
         theirs, ours = reference.about.get(name, "?"), target.about.get(name, "?")

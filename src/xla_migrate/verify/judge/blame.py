@@ -53,7 +53,7 @@ class MigrationFinding:
     behind: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        done = "left for you" if self.left else "rewritten"
+        done = "needs a manual change" if self.left else "rewritten"
         return f"{self.path}:{self.line}: {self.code} ({done}) {self.message}"
 
 

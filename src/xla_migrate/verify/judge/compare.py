@@ -215,7 +215,7 @@ def _numbers_verdict(
     name = Check.NUMBERS
     alone = _worst(out.rows)
     if alone is None:
-        return Judgement(name, Status.FAILED, "no loss was seen in both runs")
+        return Judgement(name, Status.FAILED, "no loss was recorded in both runs")
     if followed is None:
         if out.divergence is not None:
             return Judgement(name, Status.FAILED, str(out.divergence), out.divergence.where)
@@ -230,10 +230,13 @@ def _numbers_verdict(
     worst = _worst(out.followed_rows) or 0.0
     detail = (
         f"each step, taken from the original's weights: losses within {worst:.1e} relative, allowed"
-        f" {allowed:.1e}; left alone they part by {alone:.1e}: this training amplifies rounding"
+        f" {allowed:.1e}; in independent runs they diverge by {alone:.1e}: this training amplifies rounding"
     )
     if alone <= allowed:
-        detail = detail.partition("; left alone")[0] + f"; left alone, within {alone:.1e}"
+        detail = (
+            detail.partition("; in independent runs")[0]
+            + f"; in independent runs, within {alone:.1e}"
+        )
     return Judgement(name, Status.OK, detail)
 
 
@@ -281,7 +284,7 @@ def _judge_bf16(
     found = bf16.ratios(*trainings)
     if found is None:
         out.verdicts.append(
-            Judgement(Check.BF16, Status.FAILED, "no loss was seen in all three runs")
+            Judgement(Check.BF16, Status.FAILED, "no loss was recorded in all three runs")
         )
         return
     if found.as_precise:
@@ -336,7 +339,7 @@ def _numbers(pattern: str, output: str) -> list[float]:
             found.append(float((text or "").strip().rstrip(",;%)")))
         except ValueError:
             raise ValueError(
-                f"{text!r} is no number: --metric's first group has to be one"
+                f"{text!r} is not a number: --metric's first group must match a number"
             ) from None
     return found
 

@@ -186,8 +186,8 @@ def _structure(reference: Trace, target: Trace, optimizer: int) -> Iterator[Dive
         len(theirs),
         len(ours),
         _built(target, optimizer),
-        "the optimizer steps on other tensors: were weights untied, frozen or added on the way to the"
-        " device?",
+        "the optimizer updates other tensors: check whether the move to the device untied, froze or"
+        " added weights",
     )
 
 
@@ -241,11 +241,11 @@ def _loss(a: OptimizerStep, b: OptimizerStep, allowed: float, scale: float) -> I
     if len(a.losses) != len(b.losses):
         hint = f"{len(a.losses)} backward passes in the original, {len(b.losses)} here"
     elif a.step == 1:
-        hint = "the weights are the same still: the batch, the labels or the forward pass differ"
+        hint = "the weights are still equal: the batch, the labels or the forward pass differ"
     else:
         hint = (
-            "this batch differs, or what changes weights between steps (averaging, clamping), or the step"
-            " before by too little to be seen"
+            "this batch differs, or code that changes weights between steps (averaging, clamping), or the"
+            " step before differs too little to be detected"
         )
     yield Divergence(a.event, a.step, a.optimizer, Quantity.LOSS, None, x, y, _line(b), hint)
 
@@ -355,7 +355,7 @@ def _weights(
     if not any(b.with_gradient):
         hint = "no gradient reached it"
     elif _still(a, b, i, start):
-        hint = "it does not move: the optimizer steps on other tensors"
+        hint = "it does not change: the optimizer updates other tensors"
     else:
         hint = f"{_OPTIONS} (weight decay, learning rate, momentum, eps) differs"
     yield Divergence(

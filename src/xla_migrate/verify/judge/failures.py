@@ -141,7 +141,7 @@ _ADVICE = {
     Fault.PACKAGE: "; install what the script imports, in the Python that runs it",
     Fault.FILE: "; paths are relative to a copy of the project folder",
     Fault.MEMORY: "; use a smaller batch or model for the verification",
-    Fault.HARNESS: "; this is the verifier's fault, please report it with this traceback",
+    Fault.HARNESS: "; this is a fault of xla-migrate verify: please report it with this traceback",
 }
 
 
@@ -171,7 +171,7 @@ def of_exit(
     if code in (-9, 137):
         return Failure(
             Fault.MEMORY,
-            "the run was killed from outside, most likely for lack of memory"
+            "the run was killed, most likely because the machine ran out of memory"
             + _ADVICE[Fault.MEMORY],
         )
     if code == 2 and "usage:" in output:

@@ -80,7 +80,9 @@ def rounding(
     ratio = pooled(zip(theirs, ours, strict=False))
     detail = f"{head}: {ratio:.2g} times what errors of {allowed:.0e} in every operation do to the original"
     if ratio <= 1 and len(ours) == len(theirs):
-        more = f"; this training amplifies rounding (left alone they part by {alone:.1e})"
+        more = (
+            f"; this training amplifies rounding (in independent runs they diverge by {alone:.1e})"
+        )
         return Judgement(name, Status.OK, detail + more)
     return Judgement(name, Status.FAILED, f"{detail}: it computes the same, but less precisely")
 

@@ -9,7 +9,7 @@ from .judgement import Check, Judgement, Status
 from .trace import Recompile
 
 _SHOWN = 3  # groups in a verdict
-_UNEXPLAINED = "a graph without calls of the script, as a copy or a read"
+_UNEXPLAINED = "a graph without calls of the script, such as a copy or a read"
 _LATE = 2 / 3  # of the run: a cause that still compiles after this goes on
 Place = Callable[[str], str]
 

@@ -180,7 +180,7 @@ def judge(
             )
         compared, worst = compared + count, max(worst, apart)
     if _cut_short(reference, target):
-        detail = "a process was ended before it could tell what it printed"
+        detail = "a process ended before its output was recorded"
         return Judgement(Check.PRINTED, Status.NOT_JUDGED, detail)
     if not compared:
         return None

@@ -57,7 +57,7 @@ def _state(
                 return tensor, Judgement(name, Status.FAILED, told)
     if not compared:
         return None
-    detail = f"{compared} tensors that no optimizer steps on have moved alike"
+    detail = f"{compared} tensors that no optimizer updates changed alike"
     return "", Judgement(name, Status.OK, detail)
 
 
@@ -87,7 +87,7 @@ def _off(a: Movement, b: Movement, allowed: float) -> bool:
 
 def _told(tensor: str, a: Movement, b: Movement) -> str:
     return (
-        f"{tensor}, which no optimizer steps on: its norm has changed by {a.norm:.3g} in the original, by"
+        f"{tensor}, which no optimizer updates: its norm has changed by {a.norm:.3g} in the original, by"
         f" {b.norm:.3g} here (a projection by {a.projection:.3g} and {b.projection:.3g}): an average or a"
         " statistic that is not updated, or updated in other places"
     )

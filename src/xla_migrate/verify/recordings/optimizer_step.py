@@ -102,7 +102,7 @@ def _options(reference: Update, target: Update, theirs: Options, ours: Options) 
                 return f"the optimizer's {name}{group} is {_shown(x[name])} in the original, {_shown(y[name])} here"
     a, b = (kind.rpartition(".")[2] for kind in (reference.kind, target.kind))
     if a != b and {a, b} == {"Adam", "AdamW"}:
-        return f"the optimizer is {a} in the original, {b} here: weight decay works otherwise"
+        return f"the optimizer is {a} in the original, {b} here: weight decay works differently"
     return ""
 
 
@@ -207,7 +207,7 @@ def _moved(name: str, expected: Sequence[float], one: ParameterUpdate) -> str:
         else math.inf
     )
     return (
-        f"`{name}` moves by another amount than the original's optimizer makes of the same gradient, state"
+        f"`{name}` changes by a different amount than the original's optimizer computes from the same gradient, state"
         f" and options: {apart:.1e} apart"
     )
 

@@ -40,7 +40,7 @@ def in_order(comparison: Comparison, allowed: float) -> Comparison:
     until = None if found is None else found.event
     batches = data.judge(comparison.reference, comparison.target, until)
     if batches.status is Status.FAILED and _numbers_agree(comparison):
-        detail = f"{batches.detail}; the losses agree all the same"
+        detail = f"{batches.detail}; the losses agree nevertheless"
         batches = replace(batches, status=Status.NOT_JUDGED, detail=detail)
     weights, start = _weights(comparison, allowed)
     verdicts, failed = [batches, weights, *comparison.verdicts], ""

@@ -188,7 +188,7 @@ _CAPTURE: dict[str, Any] = {
     "make_graphed_callables": refuse("torch.cuda.make_graphed_callables", _GRAPHS),
 }
 
-_NVML = "no NVML without a GPU; the call only informs, take it out of the verified run"
+_NVML = "NVML needs a GPU; the call only informs: remove it from the verified run"
 _FIGURES: dict[str, Any] = {
     name: refuse(f"torch.cuda.{name}()", _NVML)
     for name in ("utilization", "temperature", "power_draw", "clock_rate", "memory_usage")

@@ -9,7 +9,7 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     Check.SAME_STEPS: (
         "Both scripts take the same optimizer steps, after the same backward passes.",
         "Look for a step that is taken twice (optimizer_step() and optimizer.step()), or left out (gradient"
-        " accumulation that counts otherwise, a loss scaler that skips).",
+        " accumulation that counts differently, a loss scaler that skips).",
     ),
     Check.SAME_DATA: (
         "Both scripts train on the same batches, in the same order.",
@@ -22,23 +22,23 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     ),
     Check.NUMBERS: (
         "Losses, gradients and weights agree at every step, to the precision of float32.",
-        "Start at the first difference: its quantity and line say what to compare. An order of calls, a"
-        " batch, an option of the optimizer or a cast usually lies behind it.",
+        "Start at the first difference: its quantity and line show what to compare. The usual cause is an"
+        " order of calls, a batch, an option of the optimizer or a cast.",
     ),
     Check.BF16: (
-        "In bfloat16 the migrated script errs no more, measured against float32, than the original does.",
+        "In bfloat16, the migrated script's error relative to float32 is no larger than the original's.",
         "Look for operations that CUDA's autocast keeps in float32 and that now run in bfloat16: losses, norms, sums.",
     ),
     Check.MODULES: (
-        "In the first steps, each module returns the same and passes back the same gradients.",
+        "In the first steps, each module returns the same outputs and the same gradients of its inputs.",
         "Compare this module's code and options in both scripts: all of its inputs agree.",
     ),
     Check.OPTIMIZER_STEP: (
-        "In the first steps, the optimizer makes of its gradients what the original's optimizer makes of them.",
+        "In the first steps, the optimizer computes the same updates as the original's optimizer from the same gradients.",
         "Compare the class and the options of the optimizer, clipping, and how gradients are averaged.",
     ),
     Check.OTHER_STATE: (
-        "What training changes beside the optimizer's steps agrees: averaged weights, running statistics, counts.",
+        "Everything else that training changes agrees: averaged weights, running statistics, counts.",
         "Look for an update that is lost or made twice: an EMA on copies, batch norm in evaluation, buffers that"
         " were replaced when the model moved.",
     ),
@@ -48,7 +48,7 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     ),
     Check.METRIC: (
         "The metric that you named agrees to 0.1 %.",
-        "Where losses agree and the metric does not, compare the evaluation: eval(), its data, how it is reduced.",
+        "If the losses agree and the metric does not, compare the evaluation: eval(), its data, its reduction.",
     ),
     Check.PRINTED: (
         "Both scripts print the same numbers, in the same order of each kind of line, and write the same log files.",
@@ -57,19 +57,19 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
     ),
     Check.DEVICE: (
         "The migrated script trains on an XLA device.",
-        "Look for what still chooses the CPU or CUDA: a device string, a flag, a check for CUDA.",
+        "Look for code that still chooses the CPU or CUDA: a device string, a flag, a check for CUDA.",
     ),
     Check.PERFORMANCE: (
         "How it runs is judged after the first steps.",
-        "Ask for more steps: --steps.",
+        "Run more steps (--steps).",
     ),
     Check.STATIC_SHAPES: (
-        "After the first steps nothing is compiled any more: all steps run the same graph.",
-        "Make what changes constant: pad batches, drop the last one, keep Python numbers that change out of the"
+        "Nothing is compiled after the first steps: all steps run the same graph.",
+        "Make changing values constant: pad batches, drop the last batch, keep changing Python numbers out of the"
         " graph. Each new graph costs a compilation, minutes on a TPU or Trainium.",
     ),
     Check.BOUNDED_GRAPH: (
-        "Each step's graph is cut at its end, so graphs do not grow.",
+        "Each step's graph ends with the step, so graphs do not grow.",
         "Mark each step: xla.mark_step(), or a loader on the device.",
     ),
     Check.NO_FALLBACK: (
@@ -77,8 +77,8 @@ _SENTENCES: dict[Check, tuple[str, str]] = {
         "Replace the operation above: each one moves tensors to the host and back, in every step.",
     ),
     Check.LAUNCHES: (
-        "The device is given as few graphs per step as it can be.",
-        "Look for reads and marks in the middle of a step: each cuts its graph in two.",
+        "The script launches no more graphs per step than necessary.",
+        "Look for reads and marks in the middle of a step: each splits its graph in two.",
     ),
     Check.GRAPHS: (
         "The migrated script compiles no more graphs than --max-graphs allows.",

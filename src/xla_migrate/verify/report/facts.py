@@ -25,8 +25,8 @@ _FAULTS = {
     Fault.TIMEOUT: "it ran out of time",
     Fault.MEMORY: "the machine's memory",
     Fault.NO_STEP: "it does not train with these arguments",
-    Fault.REDIRECT: "it does what only a CUDA device can do",
-    Fault.HARNESS: "ours: the harness failed",
+    Fault.REDIRECT: "it needs a CUDA device",
+    Fault.HARNESS: "a fault of xla-migrate verify",
     Fault.NOT_RUN: "not tried",
 }
 
@@ -174,7 +174,7 @@ class Report:
                 continue
             whose = _FAULTS[failure.fault]
             if failure is target and failure.fault is Fault.SCRIPT:
-                whose = "the migration's, or of something that was left for you: the original ran"
+                whose = "the migration or a missing manual change: the original ran"
             out.append(f"could not run the {name} ({whose}): {failure.message}")
         return out
 
@@ -222,7 +222,7 @@ class Report:
             )
         draws = sum(trace.device_draws for run in (reference, target) for trace in run.traces)
         if draws:
-            out.append("random numbers of the device were drawn on the CPU, alike in both runs")
+            out.append("random numbers of the device were drawn on the CPU, the same in both runs")
         out += sorted({note for run in (reference, target) for t in run.traces for note in t.notes})
         return out
 
@@ -247,7 +247,7 @@ class Report:
             ("of it waiting for values that the script reads", ms(s.read_s)),
             ("time in which the device is busy", f"{s.device_busy:.0%}"),
             ("compilation, apart", f"{s.compilations} in {s.compile_s:.2f} s"),
-            ("the harness's own, beside the step", ms(s.harness_s)),
+            ("time of verify itself, outside the step", ms(s.harness_s)),
             ("compilations", f"{s.compiles:.2f}"),
             ("launches", f"{s.launches:.2f}"),
             ("host reads", reads),

@@ -33,7 +33,7 @@ def save(report: Report, path: Path) -> None:
         OSError: it cannot be written.
     """
     if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:2000]:
-        raise FileExistsError(f"{path} is there and is not a report of xla-migrate: left as it is")
+        raise FileExistsError(f"{path} exists and is not a report of xla-migrate: not overwritten")
     path.write_text(page(report), encoding="utf-8")
 
 
@@ -97,7 +97,7 @@ def _about(report: Report) -> str:
     for name, run in report.sides:
         about = run.traces[0].about if run.traces else {}
         versions = ", ".join(f"{k} {v}" for k, v in about.items())
-        rows.append((name, f"{versions or 'not run'}; {run.seconds:.0f} s in all"))
+        rows.append((name, f"{versions or 'not run'}; {run.seconds:.0f} s in total"))
     rows.append(("settings", ", ".join(f"{k} {v}" for k, v in report.settings.items())))
     shown = [(escape(name), escape(text)) for name, text in rows if text]
     if report.args:
@@ -121,7 +121,7 @@ def _blame(report: Report) -> str:
         out.append(f'<div class="box">{text}</div>')
     for verdict, finding in report.suspects():
         source = f"<pre>{escape(finding.text)}</pre>" if finding.text else ""
-        text = f"<p>Most likely behind <b>{escape(verdict.name)}</b>: {escape(str(finding))}</p>"
+        text = f"<p>Most likely cause of <b>{escape(verdict.name)}</b>: {escape(str(finding))}</p>"
         out.append(f'<div class="box">{text}{source}</div>')
     return "".join(out)
 
@@ -256,7 +256,9 @@ def _diff(report: Report) -> str:
     if others:
         names = ", ".join(f"<code>{escape(name)}</code>" for name in others[:_OTHERS])
         more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
-        out.append(f'<p class="soft">changed too, but not loaded by this script: {names}{more}</p>')
+        out.append(
+            f'<p class="soft">also changed, but not loaded by this script: {names}{more}</p>'
+        )
     return "".join(out)
 
 

@@ -31,7 +31,7 @@ def lines(report: Report) -> list[str]:
         where = f"  [{verdict.where}]" if verdict.where else ""
         out.append(f"{_SIGNS[verdict.status]:<7}{verdict.name:<{width}}  {verdict.detail}{where}")
     for verdict, finding in report.suspects():
-        out.append(f"most likely behind `{verdict.name}`: {finding}")
+        out.append(f"most likely cause of `{verdict.name}`: {finding}")
     out += [f"note: {note}" for note in report.notes()]
     return [*out, *conclusion(report)]
 
@@ -62,7 +62,7 @@ def _terms(report: Report) -> list[str]:
     if not report.settings:
         return []
     original = report.settings.get("original") or report.settings.get("reference")
-    out = [f"original: {original or f'{report.script} as it is on the disk'}"]
+    out = [f"original: {original or f'{report.script} as it is on disk'}"]
     out.append(f"compared in {report.conditions}")
     if report.status is Conclusion.PROVEN and report.not_covered:
         out.append(f"not covered by this run: add {report.not_covered}")

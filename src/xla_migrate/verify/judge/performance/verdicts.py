@@ -68,7 +68,7 @@ def _of_process(
     fallback = _no_fallback(trace)
     launches = _launches(steps, original, hand, target.warmup, rehearsal)
     if fallback.status is launches.status is Status.FAILED:
-        detail = f"{launches.detail}; what runs on the CPU cuts the graph, too"
+        detail = f"{launches.detail}; operations on the CPU also end the graph"
         launches = replace(launches, detail=detail)
     verdicts = [
         _static_shapes(trace, target.warmup, _explained(explained, number)),
@@ -159,7 +159,7 @@ def _bounded_graph(steps: list[list[OptimizerStep]]) -> Judgement:
     unmarked = 0 if sum(count(i, "marks") for i in steps) else _most_in_a_row_without_launch(steps)
     if unmarked:
         detail = (
-            f"no step mark cuts the graph, only reads do: it holds up to {unmarked + 1} steps, and"
+            f"only reads end the graph, no step mark does: it holds up to {unmarked + 1} steps,"
             " as many as there are between two reads"
         )
         return Judgement(name, Status.FAILED, detail, steps[-1][-1].where)
@@ -167,7 +167,7 @@ def _bounded_graph(steps: list[list[OptimizerStep]]) -> Judgement:
     growing = len(sizes) > 3 and rises > 0.8 * (len(sizes) - 1) and sizes[-1] > GROWTH * sizes[0]
     if growing:
         detail = (
-            f"the graph grew from {sizes[0]:.0f} to {sizes[-1]:.0f} nodes: no step mark cuts it"
+            f"the graph grew from {sizes[0]:.0f} to {sizes[-1]:.0f} nodes: no step mark ends it"
         )
         return Judgement(name, Status.FAILED, detail, steps[-1][-1].where)
     return Judgement(name, Status.OK, f"at most {max(sizes):.0f} nodes")
@@ -184,7 +184,7 @@ def _most_in_a_row_without_launch(steps: list[list[OptimizerStep]]) -> int:
 def _no_fallback(trace: Trace) -> Judgement:
     found = [op for op in trace.fallbacks if op not in _NOT_FALLBACKS]
     if found:
-        detail = f"run on the CPU, each cutting the graph: {', '.join(found)}"
+        detail = f"run on the CPU, and each ends the graph: {', '.join(found)}"
         return Judgement(Check.NO_FALLBACK, Status.FAILED, detail)
     return Judgement(Check.NO_FALLBACK, Status.OK, "every operation ran on the device")
 
@@ -199,7 +199,7 @@ def _launches(
     name = Check.LAUNCHES
     counts = [count(i, "launches") for i in steps]
     if rehearsal and hand is None:
-        detail = f"{median(counts):.2f} per step; a rehearsal reduces through the host, which cuts graphs"
+        detail = f"{median(counts):.2f} per step; a rehearsal reduces through the host, which ends graphs"
         return Judgement(name, Status.NOT_JUDGED, detail)
     if hand is not None and hand.traces:
         ours = mean(counts)
@@ -207,7 +207,7 @@ def _launches(
         limit = mean(count(i, "launches") for i in by_hand)
         # Whoever writes by hand reads less. A read that the migrated script keeps may launch once.
         limit += max(0.0, reads_per_step(original) - reads_per_step(by_hand))
-        of = "hand-written, and the reads that it saves"
+        of = "as hand-written, plus the reads that it saves"
     else:
         # One for each backward pass (micro-batches may each be marked), for each value that the original
         # reads too, and for a mark beside such a read, where actions are chosen by forward passes. The median of
@@ -220,7 +220,7 @@ def _launches(
         limit = median(allowed)
         ours = limit + more
         of = "backward passes and the original's reads"
-    detail = f"{ours:.2f} per step, {of}: {limit:.2f}"
+    detail = f"{ours:.2f} graph launches per step (limit {limit:.2f}: {of})"
     return Judgement(
         name, Status.OK if ours <= limit + SLACK / len(steps) else Status.FAILED, detail
     )
@@ -243,7 +243,7 @@ def _host_reads(
         most = f"; {places[0].what} at {places[0].where}" if places else ""
         return Judgement(name, Status.FAILED, detail + most, places[0].where if places else "")
     if unexplained > theirs + SLACK / len(steps) and not rehearsal:
-        detail += f"; transfers at {unexplained:.0%} of the steps that no call explains"
+        detail += f"; unexplained transfers at {unexplained:.0%} of the steps"
         return Judgement(name, Status.FAILED, detail)
     return Judgement(name, Status.OK, detail)
 

@@ -75,7 +75,7 @@ before_writing: Callable[[Any], None] = _nothing
 def _message(path: str) -> str:
     return (
         f"{path}: the verified run must not write into the original project; large folders are linked"
-        " from there. Let the script write elsewhere, or free the folder from large data"
+        " from there. Let the script write to another folder, or move the large data out of this folder"
     )
 
 
