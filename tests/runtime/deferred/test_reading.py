@@ -536,3 +536,25 @@ def test_elements_of_arrays_are_filled_in_order(made: Any, device: torch.device)
     xla.flush()
     assert seen == [1.0]
     assert xla.arrived(curve) is curve
+
+
+def test_a_file_that_is_opened_during_a_transfer_makes_no_second_one(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A warning during the transfer shows its source line, and so opens a file."""
+    from xla_migrate.runtime.torch_xla import transfers
+
+    def fetch(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        (tmp_path / "source.py").write_text("")
+        xla.flush()
+        with open(tmp_path / "source.py"):
+            return real(tensors)
+
+    real = transfers.fetch
+    monkeypatch.setattr(transfers, "fetch", fetch)
+    told: list[float] = []
+    for k in range(3):
+        value = xla.item(torch.full((2,), float(k), device=device).sum())
+        xla.later(lambda value=value: told.append(float(value)))
+    xla.flush()
+    assert told == [0, 2, 4]

@@ -12,6 +12,9 @@ from ...target.compile import fit, report, session
 from ...target.compile.interpreter import NoCompiler
 from ...target.compile.topologies import TopologyError, topology
 from ...target.compile.tracing import Tracing, TracingError
+from ...target.kernels import report as kernels
+from ...target.kernels import targets
+from ...target.kernels.targets import TargetError
 from ...verify.experiments.migration import ProjectMigration
 from ...verify.judge import graph_count
 from ..migrated_project import migrated_or_fail, places
@@ -22,13 +25,16 @@ from ..verify_arguments import positive
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
 _ABOUT = """\
 Trace the script's training steps, evaluation and checkpoints without running them, and compile each graph for a TPU.
 No TPU is needed. A CUDA script is migrated first, in a copy. The report shows for each graph the line that ends it,
 its share of the chip's memory, FLOPs, bytes and collectives. Compiled does not mean run.
 """
-_CODES = "exit codes: 0 all graphs fit; 1 a graph does not fit or is refused; 2 unknown"
+_CODES = """\
+exit codes: 0 all graphs fit; 1 a graph does not fit or is refused, there are more than --max-graphs, or an operation of
+--ops has no kernel; 2 unknown"""
 
 
 def main(words: Sequence[str]) -> int:
@@ -40,8 +46,8 @@ def main(words: Sequence[str]) -> int:
     own, args = _split(list(words))
     asked = _parser().parse_args(own)
     script = Path(asked.script)
-    if not asked.target and (asked.max_graphs is None or asked.fit):
-        fail("compile needs --for TOPOLOGY, or --max-graphs N")
+    if not asked.target and (asked.fit or (asked.max_graphs is None and asked.ops is None)):
+        fail("compile needs --for TOPOLOGY, --ops TARGET or --max-graphs N")
     if not script.is_file():
         fail(f"{asked.script}: no such script")
     try:
@@ -54,8 +60,8 @@ def main(words: Sequence[str]) -> int:
         if target is None:
             traced = session.trace_script(script, args, options, proposed.files)
             show("")
-            _tell_graphs(traced, asked, places(proposed))
-            return _code_of_graphs(traced, asked.max_graphs)
+            _tell_traced(traced, asked, options.ops, places(proposed))
+            return _code_of_traced(traced, asked)
 
         def compiled(args: Sequence[str]) -> session.CompileOutcome:
             return session.compile_script(script, args, target, options, proposed.files)
@@ -69,13 +75,12 @@ def main(words: Sequence[str]) -> int:
         NoCompiler,
         TracingError,
         SettingsError,
+        TargetError,
     ) as error:
         fail(str(error))
     show("")
-    _tell(outcome, asked, places(proposed))
-    if asked.max_graphs is None:
-        return outcome.exit_code
-    return outcome.exit_code or _code_of_graphs(outcome.tracing, asked.max_graphs)
+    _tell(outcome, asked, options.ops, places(proposed))
+    return outcome.exit_code or _code_of_traced(outcome.tracing, asked)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -86,10 +91,13 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="xla-migrate compile",
-        usage="xla-migrate compile SCRIPT [--for TOPOLOGY] [options] -- ARGUMENTS OF THE SCRIPT",
+        usage="xla-migrate compile SCRIPT [--for TOPOLOGY] [--ops TARGET] [options] -- ARGUMENTS",
         description=_ABOUT,
         epilog=_CODES,
-        examples=["xla-migrate compile train.py --for v5e -- --batch-size 32"],
+        examples=[
+            "xla-migrate compile train.py --for v5e -- --batch-size 32",
+            "xla-migrate compile train.py --ops tpu -- --epochs 1",
+        ],
     )
     add = parser.add_argument
     add("script", metavar="SCRIPT")
@@ -132,6 +140,12 @@ def _parser() -> argparse.ArgumentParser:
         help="fail if the whole training compiles more graphs, and report their causes; works without --for",
     )
     add(
+        "--ops",
+        metavar="TARGET",
+        help="fail if an operation has no kernel for the target, and report its line: tpu (torch_tpu), xla (torch_xla; with "
+        "--for the default), or neuron=FILE with the output of torch_neuronx.get_fallback_ops(); works without --for",
+    )
+    add(
         "--execute-on-cpu",
         action="store_true",
         help="compute on XLA:CPU while tracing, so that the script reads real values",
@@ -167,12 +181,15 @@ def _count(text: str) -> int:
 
 
 def _options(asked: argparse.Namespace, show: Callable[[str], None]) -> session.CompileOptions:
+    ops = asked.ops or ("xla" if asked.target else None)
     return session.CompileOptions(
         level=asked.optimization,
         steps=asked.steps,
         patience=asked.patience,
-        execute=asked.execute_on_cpu,
+        # What runs on the CPU needs values.
+        execute=asked.execute_on_cpu or not (asked.target or asked.max_graphs),
         explain=asked.max_graphs is not None,
+        ops=targets.parse(ops) if ops else None,
         jobs=asked.jobs,
         timeout=asked.timeout,
         cache=not asked.no_cache,
@@ -208,7 +225,7 @@ def _fitted(
     def fits(value: int) -> bool:
         outcome = compiled(fit.with_option(args, wanted.option, value))
         if outcome.exit_code == 2:
-            _tell(outcome, asked, place)
+            _tell(outcome, asked, None, place)
             fail(
                 f"--{wanted.option}={value}: {outcome.tracing.problem or 'not all graphs were compiled'}"
             )
@@ -227,30 +244,62 @@ def _fitted(
     return 0 if found.largest is not None else 1
 
 
-def _tell_graphs(traced: Tracing, asked: argparse.Namespace, place: Callable[[str], str]) -> None:
-    """Print how many graphs the whole training compiles, and why."""
+def _tell_traced(
+    traced: Tracing,
+    asked: argparse.Namespace,
+    ops: targets.KernelTarget | None,
+    place: Callable[[str], str],
+) -> None:
+    """Print what the tracing alone tells: the number of graphs and operations without a kernel."""
     if asked.output_format == "json":
-        print(json.dumps(report.plain_count(traced, place), indent=2))
-    else:
+        print(json.dumps(_plain_traced(traced, asked, ops, place), indent=2))
+        return
+    if asked.max_graphs is not None:
         print("\n".join(report.count_lines(traced, asked.max_graphs, place)))
+    if ops is not None:
+        print("\n".join(kernels.lines(traced.missing, ops, traced.steps, place)))
+    if asked.max_graphs is None and not asked.target:
+        print("".join(f"{line}\n" for line in report.problem_lines(traced, place)), end="")
 
 
-def _code_of_graphs(traced: Tracing, limit: int) -> int:
-    causes = graph_count.groups(traced.causes, traced.steps)
-    is_over = graph_count.predicted(causes, traced.left_out) > limit
-    return 1 if is_over else 2 if traced.problem else 0
+def _plain_traced(
+    traced: Tracing,
+    asked: argparse.Namespace,
+    ops: targets.KernelTarget | None,
+    place: Callable[[str], str],
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if asked.max_graphs is not None:
+        found |= report.plain_count(traced, place)
+    if ops is not None:
+        found["kernels"] = kernels.plain(traced.missing, ops, traced.steps, place)
+    return found | {"problem": report.placed(traced.problem, place) or None}
+
+
+def _code_of_traced(traced: Tracing, asked: argparse.Namespace) -> int:
+    is_over = False
+    if asked.max_graphs is not None:
+        causes = graph_count.groups(traced.causes, traced.steps)
+        is_over = graph_count.predicted(causes, traced.left_out) > asked.max_graphs
+    if is_over or (asked.ops and traced.missing):
+        return 1
+    return 2 if traced.problem else 0
 
 
 def _tell(
-    outcome: session.CompileOutcome, asked: argparse.Namespace, place: Callable[[str], str]
+    outcome: session.CompileOutcome,
+    asked: argparse.Namespace,
+    ops: targets.KernelTarget | None,
+    place: Callable[[str], str],
 ) -> None:
-    is_counted = asked.max_graphs is not None
     if asked.output_format == "json":
         plain = report.plain(outcome, place)
-        if is_counted:
-            plain["number_of_graphs"] = report.plain_count(outcome.tracing, place)
+        traced = _plain_traced(outcome.tracing, asked, ops, place)
+        if asked.max_graphs is not None:
+            plain["number_of_graphs"] = {k: v for k, v in traced.items() if k != "kernels"}
+        if "kernels" in traced:
+            plain["kernels"] = traced["kernels"]
         print(json.dumps(plain, indent=2))
         return
     print("\n".join(report.lines(outcome, place)))
-    if is_counted:
-        _tell_graphs(outcome.tracing, asked, place)
+    _tell_traced(outcome.tracing, asked, ops, place)

@@ -91,6 +91,7 @@ class Queue:
         self._expects_mark = False
         self._unmarked = 0
         self._is_settling = False
+        self._is_fetching = False
 
     @property
     def _end(self) -> int:
@@ -166,7 +167,7 @@ class Queue:
 
     def settle(self, last: int | None = None) -> None:
         """Everything up to place `last`; without one everything."""
-        if self.owner is None or not self.is_ours():
+        if self.owner is None or not self.is_ours() or self._is_fetching:
             return
         if last is None:
             last = self._end - 1
@@ -200,7 +201,7 @@ class Queue:
 
     def settle_all(self) -> None:
         """Everything, and what it makes wait in its turn."""
-        while self._waiting and self.is_ours():
+        while self._waiting and self.is_ours() and not self._is_fetching:
             self.settle()
 
     def is_waited_for_here(self) -> bool:
@@ -224,7 +225,12 @@ class Queue:
         if not due:
             return
         on_device = [taken.device for taken in due if taken.device is not None]
-        for taken, host in zip(due, _xla_transfers.fetch(on_device), strict=True):
+        self._is_fetching = True  # a warning meanwhile opens a source file, which settles
+        try:
+            fetched = _xla_transfers.fetch(on_device)
+        finally:
+            self._is_fetching = False
+        for taken, host in zip(due, fetched, strict=True):
             taken.host = host
             taken.device = None
         for _ in due:

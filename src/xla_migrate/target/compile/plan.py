@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ class Plan:
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: let torch_xla compile and run the graphs on the CPU, too, so that values are real.
         explain: find out why each graph differs from earlier ones.
+        ops: the target whose kernels are looked up for each operation, or "".
+        listed: operators that this target's list names.
     """
 
     project: str
@@ -31,6 +34,8 @@ class Plan:
     patience: int = 16
     execute: bool = False
     explain: bool = False
+    ops: str = ""
+    listed: Sequence[str] = ()
 
     def save(self, path: Path) -> None:
         """Write it for the script's process."""

@@ -80,9 +80,7 @@ def _collectives(one: Verdict) -> str:
 
 def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
     traced = outcome.tracing
-    if traced.problem:
-        yield f"not traced to the end: {_placed(traced.problem, place)}"
-        yield from explained(last_known(traced.problem))
+    yield from problem_lines(traced, place)
     seen = {kind(one) for one in outcome.verdicts}
     missing = [
         name
@@ -112,7 +110,7 @@ def plain_count(traced: Tracing, place: Place = str) -> dict[str, Any]:
         "seen": len(traced.causes),
         "steps": traced.steps,
         "causes": [graph_count.shown(group, place) for group in causes],
-        "problem": _placed(traced.problem, place) or None,
+        "problem": placed(traced.problem, place) or None,
     }
 
 
@@ -125,14 +123,20 @@ def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str
     yield f"{total}: {verdict} {limit} of --max-graphs ({traced.steps} steps traced)"
     for group in causes:
         yield f"    {graph_count.shown(group, place)}"
-    if traced.problem:
-        yield f"not traced to the end: {_placed(traced.problem, place)}"
-        yield from explained(last_known(traced.problem))
+    yield from problem_lines(traced, place)
     if traced.stopped:
         yield "stopped because no new graph appeared: later parts of the training may add graphs (--patience)"
 
 
-def _placed(problem: str, place: Place) -> str:
+def problem_lines(traced: Tracing, place: Place = str) -> Iterator[str]:
+    """Yield why the script did not come to its end, with an explanation if it is a known error."""
+    if traced.problem:
+        yield f"not traced to the end: {placed(traced.problem, place)}"
+        yield from explained(last_known(traced.problem))
+
+
+def placed(problem: str, place: Place) -> str:
+    """Return the problem with the place in the user's own script."""
     where, colon, rest = problem.partition(": ")
     return f"{place(where)}{colon}{rest}" if colon and " " not in where else problem
 
@@ -166,7 +170,7 @@ def plain(
         "reads": {place(where): answer for where, answer in traced.reads.items()},
         "checkpoints": [place(where) for where in traced.saves],
         "optimizer_steps": traced.steps,
-        "problem": _placed(traced.problem, place) or None,
+        "problem": placed(traced.problem, place) or None,
         "exit_code": outcome.exit_code,
     }
     if found is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..kernels.targets import KernelTarget
 from . import pool, store, tracing
 from .interpreter import Compiler, find
 from .judge import (
@@ -37,6 +38,7 @@ class CompileOptions:
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: run the graphs on the CPU while tracing, so that what the script reads is real.
         explain: find out why each graph differs from earlier ones.
+        ops: the target whose kernels are looked up for each operation.
         jobs: compiling processes at most.
         timeout: seconds, for the tracing and for each graph.
         cache: use and fill the cache.
@@ -49,6 +51,7 @@ class CompileOptions:
     patience: int = 16
     execute: bool = False
     explain: bool = False
+    ops: KernelTarget | None = None
     jobs: int = 0
     timeout: float | None = None
     cache: bool = True
@@ -138,6 +141,7 @@ def trace_script(
             patience=options.patience,
             execute=options.execute,
             explain=options.explain,
+            ops=options.ops,
             devices=devices,
             timeout=options.timeout,
             progress=show,

@@ -17,6 +17,8 @@ from ...ports import free_port
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
 from ...verify.judge.trace import Recompile
+from ..kernels.report import Missing
+from ..kernels.targets import KernelTarget
 from .plan import VARIABLE, Plan
 
 _BOOT = Path(__file__).parent / "boot"
@@ -66,6 +68,7 @@ class Tracing:
         steps: optimizer steps that were traced.
         left_out: batches that passes over a DataLoader left out.
         causes: why each graph is new, if that was asked for.
+        missing: operations without a kernel, if that was asked for.
         stopped: the script was ended because nothing new came.
         output: what it printed.
         problem: why it did not come to its end, or "".
@@ -77,6 +80,7 @@ class Tracing:
     steps: int = 0
     left_out: int = 0
     causes: list[Recompile] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
     stopped: bool = False
     output: str = ""
     problem: str = ""
@@ -92,6 +96,7 @@ def trace(
     patience: int = 16,
     execute: bool = False,
     explain: bool = False,
+    ops: KernelTarget | None = None,
     devices: int = 1,
     timeout: float | None = None,
     python: str = sys.executable,
@@ -108,6 +113,7 @@ def trace(
         patience: optimizer steps without a new graph after which the script is stopped.
         execute: compile and run the graphs on the CPU, too, so that what the script reads is real.
         explain: find out why each graph differs from earlier ones.
+        ops: the target whose kernels are looked up for each operation.
         devices: that a script for SPMD is to see.
         timeout: seconds after which it is ended.
         python: the interpreter, with torch_xla.
@@ -126,7 +132,8 @@ def trace(
     except (workspace.WorkspaceError, OSError) as error:
         raise TracingError(str(error)) from error
     folders = str(copy.resolve()), str(project), str(records.resolve())
-    plan = Plan(*folders, steps, patience, execute, explain)
+    named = (ops.name, ops.listed) if ops else ()
+    plan = Plan(*folders, steps, patience, execute, explain, *named)
     plan.save(folder / "plan.json")
     place = copy / script.relative_to(project)
     here = Path.cwd()
@@ -239,6 +246,8 @@ def _take(out: Tracing, event: dict[str, Any]) -> None:
         place = f"{event['place']}: " if event["place"] else ""
         message = (event["message"].splitlines() or [""])[0][:400]
         out.problem = f"{place}{event['type']}: {message}"
+    elif kind == "kernel":
+        out.missing.append(Missing(**{k: v for k, v in event.items() if k != "kind"}))
     elif kind == "left out":
         out.left_out += max(event["batches"], 0)
     elif kind in ("end", "stopped"):

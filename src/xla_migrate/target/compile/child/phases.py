@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....verify.observe.process import where
+
 FORWARD, EVALUATION, BACKWARD, STEP = "forward", "evaluation", "backward", "optimizer step"
 
 _seen: set[str] = set()
+_backward: list[str] = []  # the lines that started the backward passes that run
 steps = 0
 
 
@@ -27,7 +30,11 @@ def watch(torch: Any) -> None:
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         _seen.add(BACKWARD)
-        return engine(*args, **kwargs)
+        _backward.append(where.caller())
+        try:
+            return engine(*args, **kwargs)
+        finally:
+            _backward.pop()
 
     torch.autograd._engine_run_backward = run_backward
 
@@ -35,6 +42,11 @@ def watch(torch: Any) -> None:
         _seen.add(FORWARD if torch.is_grad_enabled() else EVALUATION)
 
     torch.nn.modules.module.register_module_forward_pre_hook(forward)
+
+
+def backward_place() -> str:
+    """The line that started the innermost backward pass that runs, or ""."""
+    return _backward[-1] if _backward else ""
 
 
 def after_steps(then: Callable[[], None]) -> None:

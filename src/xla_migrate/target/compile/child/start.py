@@ -49,6 +49,10 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     saves.install(tracer, plan.execute)
     if plan.explain:
         shapes.install()
+    if plan.ops:
+        from . import kernels
+
+        kernels.watch(torch_xla, plan.ops, plan.listed)
     phases.after_steps(tracer.stop_when_nothing_is_new)
     atexit.register(tracer.end)
     atexit.register(loaders.tell_left_out)

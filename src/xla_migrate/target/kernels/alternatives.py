@@ -1,0 +1,21 @@
+"""What to write in place of operations that targets often have no kernel for."""
+
+from __future__ import annotations
+
+_ALTERNATIVES = {
+    "median": "`x.sort().values[..., (x.size(-1) - 1) // 2]`",
+    "kthvalue": "`x.sort(dim).values.select(dim, k - 1)`",
+    "smooth_l1_loss": "with `d = (x - y).abs()`, `torch.where(d < beta, d * d / (2 * beta), d - beta / 2).mean()`",
+    "huber_loss": "with `d = (x - y).abs()`, `torch.where(d < delta, d * d / 2, delta * (d - delta / 2)).mean()`",
+    "trace": "`x.diagonal().sum()`",
+    "_trilinear": '`torch.einsum("...i,oij,...j->...o", a, weight, b)`',
+    "_amp_foreach_non_finite_check_and_unscale_": "train in bfloat16, without a GradScaler",
+    "_amp_update_scale_": "train in bfloat16, without a GradScaler",
+    "_adaptive_avg_pool2d": "an output size that divides the input's size",
+    "bincount": "`torch.nn.functional.one_hot(x, classes).sum(0)`",
+}
+
+
+def alternative(operation: str) -> str:
+    """Return what computes the same, or ""; `operation` is such as "aten::kthvalue.values"."""
+    return _ALTERNATIVES.get(operation.partition("::")[2].partition(".")[0], "")

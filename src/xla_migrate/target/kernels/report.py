@@ -1,0 +1,104 @@
+"""Operations without a kernel, as lines and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .alternatives import alternative
+from .targets import KernelTarget
+
+Place = Callable[[str], str]
+
+
+@dataclass
+class Missing:
+    """An operation without a kernel, at one line and in one module of a traced script.
+
+    Attributes:
+        operation: with its namespace and overload: "aten::median".
+        place: `file:line` in the traced script; in a backward pass, the line that starts it.
+        module: path and class of the innermost module, such as "encoder.pool (Pool)", or "".
+        is_backward: it belongs to a backward pass.
+        count: how often it ran.
+    """
+
+    operation: str
+    place: str
+    module: str
+    is_backward: bool
+    count: int
+
+
+def lines(
+    found: Sequence[Missing], target: KernelTarget, steps: int, place: Place
+) -> Iterator[str]:
+    """Yield the report.
+
+    Args:
+        found: in the order of the script.
+        target: of `--ops`.
+        steps: optimizer steps that were traced.
+        place: of the script as the user has it, for a `file:line` of the traced one.
+    """
+    operations = {one.operation for one in found}
+    if not found:
+        yield f"{target.name}: every operation that was traced has a kernel ({target.source}; {steps} steps traced)"
+        return
+    yield (
+        f"{target.name}: {len(operations)} {'operation has' if len(operations) == 1 else 'operations have'} no kernel "
+        f"({target.source}; {steps} steps traced)"
+    )
+    for (operation, where, is_backward), group in _by_line(found).items():
+        phase = ", backward pass" if is_backward else ""
+        count = sum(one.count for one in group)
+        yield (
+            f"    {place(where)}: {operation}{_inside(group)}{phase}: {target.consequence}; "
+            f"{_frequency(count, steps)}"
+        )
+        if instead := alternative(operation):
+            yield f"        instead: {instead}"
+
+
+def _by_line(found: Sequence[Missing]) -> dict[tuple[str, str, bool], list[Missing]]:
+    groups: dict[tuple[str, str, bool], list[Missing]] = {}
+    for one in found:
+        groups.setdefault((one.operation, one.place, one.is_backward), []).append(one)
+    return groups
+
+
+def _inside(group: Sequence[Missing]) -> str:
+    """The modules that share a line: the first two, and how many more."""
+    names = [one.module for one in group if one.module]
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return f" in {', '.join(names[:2])}{more}" if names else ""
+
+
+def _frequency(count: int, steps: int) -> str:
+    if steps and count >= steps:
+        return f"{count / steps:.3g} per step"
+    return "once" if count == 1 else f"{count} times"
+
+
+def plain(
+    found: Sequence[Missing], target: KernelTarget, steps: int, place: Place
+) -> dict[str, Any]:
+    """Return the same for JSON."""
+    return {
+        "target": target.name,
+        "source": target.source,
+        "optimizer_steps": steps,
+        "missing": [
+            {
+                "operation": one.operation,
+                "place": place(one.place),
+                "module": one.module or None,
+                "backward": one.is_backward,
+                "count": one.count,
+                "consequence": target.consequence,
+                "alternative": alternative(one.operation) or None,
+            }
+            for one in found
+        ],
+    }

@@ -1,0 +1,49 @@
+"""What is offered in place of an operation computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from xla_migrate.target.kernels import alternatives
+
+x, y = torch.randn(2, 4, 7, generator=torch.Generator().manual_seed(0))
+a, b, weight = torch.randn(5, 3), torch.randn(5, 4), torch.randn(2, 3, 4)
+classes = torch.tensor([0, 2, 2, 1])
+# The operation -> what it computes, and the alternative's text with names of its own.
+SAME: dict[str, tuple[Callable[[], torch.Tensor], dict[str, object]]] = {
+    "median": (lambda: x.median(dim=-1).values, {"x": x}),
+    "kthvalue": (lambda: x.kthvalue(3, dim=0).values, {"x": x, "dim": 0, "k": 3}),
+    "smooth_l1_loss": (
+        lambda: torch.nn.functional.smooth_l1_loss(x, y, beta=0.7),
+        {"d": (x - y).abs(), "beta": 0.7},
+    ),
+    "huber_loss": (
+        lambda: torch.nn.functional.huber_loss(x, y, delta=0.7),
+        {"d": (x - y).abs(), "delta": 0.7},
+    ),
+    "trace": (lambda: x.trace(), {"x": x}),
+    "_trilinear": (
+        lambda: torch.nn.functional.bilinear(a, b, weight),
+        {"a": a, "b": b, "weight": weight},
+    ),
+    "bincount": (lambda: torch.bincount(classes), {"x": classes, "classes": 3}),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_it_computes_the_same(name: str) -> None:
+    expected, names = SAME[name]
+    code = alternatives.alternative(f"aten::{name}.overload").split("`")[-2]
+    torch.testing.assert_close(eval(code, {"torch": torch, **names}), expected())
+
+
+def test_each_alternative_is_advice_in_words_or_tested() -> None:
+    code = {name for name, text in alternatives._ALTERNATIVES.items() if "`" in text}
+    assert code == set(SAME)
+
+
+def test_of_others_nothing_is_said() -> None:
+    assert alternatives.alternative("aten::mode") == ""
