@@ -178,6 +178,7 @@ def test_it_runs(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """In a folder with a small script and a copy of the fixture that *Get started* uses."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PJRT_DEVICE", raising=False)
     (tmp_path / "train.py").write_text(_SCRIPT)
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "net.py").write_text(_SCRIPT)

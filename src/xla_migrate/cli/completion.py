@@ -30,7 +30,9 @@ def main(words: Sequence[str]) -> int:
         SystemExit: there is none for it.
     """
     if any(word in ("-h", "--help") for word in words):
-        print(_USAGE, end="")
+        from ..reports.width import columns, fitted
+
+        print(fitted(_USAGE, columns()), end="")
         return 0
     if len(words) != 1 or words[0] not in _SHELLS:
         fault = f"no completion for {words[0]}" if len(words) == 1 else "completion takes one shell"

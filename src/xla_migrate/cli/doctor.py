@@ -129,7 +129,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-h", "--help", action="store_true")
     given, rest = parser.parse_known_args(list(words))
     if given.help:
-        print(_USAGE, end="")
+        from ..reports.width import columns, fitted
+
+        print(fitted(_USAGE, columns()), end="")
         raise SystemExit(0)
     if rest:
         known = [text for action in parser._actions for text in action.option_strings]

@@ -44,7 +44,9 @@ def main(words: Sequence[str]) -> int:
         SystemExit: the name is unknown; the message suggests similar names.
     """
     if words and words[0] in ("-h", "--help"):
-        print(_USAGE, end="")
+        from ..reports.width import columns, fitted
+
+        print(fitted(_USAGE, columns()), end="")
         return 0
     if list(words) == ["--all"]:
         print("\n\n\n".join(_of_code(code) for code in known_codes()))

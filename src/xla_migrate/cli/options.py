@@ -8,6 +8,7 @@ from .. import __version__
 from ..settings import FAIL_ON, ORIGINS, STYLES, TARGETS
 from . import usage
 from .commands import COMMANDS
+from .subparser import Aligned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def parser(checking: bool) -> argparse.ArgumentParser:
         add_help=False,
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=30, width=98
-        ),
+        formatter_class=Aligned,
     )
     if checking:
         _add_checking(made)

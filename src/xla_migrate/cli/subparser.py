@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..reports.width import columns, fitted
 from .usage import fail
 
 TYPE_CHECKING = False
@@ -58,10 +59,14 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 
 
 class Aligned(argparse.HelpFormatter):
-    """Print options in one column and at most 98 characters wide. Keep the lines of examples."""
+    """Print options in one column, as wide as the terminal. Keep the lines of examples."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=98)
+        width = columns()
+        super().__init__(prog, max_help_position=min(30, width // 2), width=width)
+
+    def format_help(self) -> str:
+        return fitted(super().format_help(), columns())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if "\n" in text:

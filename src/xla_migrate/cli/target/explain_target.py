@@ -14,6 +14,7 @@ from ...compiler.machines import MACHINES, machine_of
 from ...compiler.options import OPTIONS
 from ...compiler.profile import FOR, Given, OptionError, Profile, known, of_table, of_words
 from ...settings import Finder, SettingsError, nearest
+from ..subparser import Aligned
 from ..usage import fail
 
 TABLE = "tool.xla-migrate.target"
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Print the compiler options and environment variables for a training on a machine, with reasons."
         f" They come from [{TABLE}] in pyproject.toml and from the options below. Nothing is set or run.",
         allow_abbrev=False,
+        formatter_class=Aligned,
     )
     parser.add_argument("--for", dest="machine", metavar="MACHINE", help=", ".join(MACHINES))
     parser.add_argument("--output-format", choices=tuple(_FORMS), default="text")

@@ -1,0 +1,66 @@
+"""Fit text into the width of a terminal: a long line continues below the column where its text begins."""
+
+from __future__ import annotations
+
+import re
+
+WIDEST = 98  # for text that is not printed to a terminal, too
+_NARROWEST = 24  # of a right column; if there is less room, it moves below the left one
+_GAP = re.compile(r"\S( {2,})(?=\S)")
+
+
+def columns() -> int:
+    """Return the width of the terminal, or of the variable COLUMNS; at most `WIDEST`."""
+    import shutil
+
+    return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+
+
+def fitted(text: str, width: int) -> str:
+    """Return `text` with lines of at most `width`, except for words that are longer.
+
+    Lines without indentation are paragraphs, which are joined. Other lines may have two columns,
+    separated by two blanks or more.
+    """
+    rows: list[str] = []
+    paragraph: list[str] = []
+    for line in text.split("\n"):
+        if line and not line[0].isspace() and not _GAP.search(line):
+            paragraph.append(line)
+            continue
+        rows += [*_joined(paragraph, width), *_row(line, width)]
+        paragraph = []
+    return "\n".join([*rows, *_joined(paragraph, width)])
+
+
+def _joined(lines: list[str], width: int) -> list[str]:
+    if all(len(line) <= width for line in lines):
+        return lines
+    after = 7 if lines[0].startswith("usage: ") else 0
+    return _wrapped(" ".join(lines), width, "", " " * after)
+
+
+def _row(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    gaps = list(_GAP.finditer(line))
+    if not gaps:
+        if indent + max(map(len, line.split())) > width:  # the usage of a command with long options
+            indent = max(width - len(line.strip()), min(indent, 4))
+        return _wrapped(line.strip(), width, " " * indent, " " * indent)
+    column = gaps[-1].end()
+    if width - column >= max(_NARROWEST, *map(len, line[column:].split())):
+        return _wrapped(line[column:], width, line[:column], " " * column)
+    left = _wrapped(line[indent : gaps[-1].start(1)], width, " " * indent, " " * (indent + 2))
+    below = " " * (indent + (13 if line.startswith("usage: ") else 6))
+    return [*left, *_wrapped(line[column:], width, below, below)]
+
+
+def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
+    import textwrap
+
+    wrapper = textwrap.TextWrapper(
+        width, first, others, break_long_words=False, break_on_hyphens=False
+    )
+    return wrapper.wrap(text)

@@ -1,0 +1,51 @@
+"""Text is fitted into a terminal without losing words or columns."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from xla_migrate.cli import main
+from xla_migrate.cli.commands import COMMANDS
+from xla_migrate.reports.width import columns, fitted
+
+
+@pytest.mark.parametrize(
+    ("width", "text", "shown"),
+    [
+        (30, "one line that fits", "one line that fits"),
+        (30, "first half of it\nand the other", "first half of it\nand the other"),
+        (27, "a paragraph that is longer\nthan its terminal is, goes on",
+         "a paragraph that is longer\nthan its terminal is, goes\non"),
+        (36, "  --all   prints every one of the rules", "  --all   prints every one of the\n          rules"),
+        (30, "  --very-long   prints every one of them",
+         "  --very-long\n        prints every one of\n        them"),
+        (30, "                       [--an-option VALUE]", "           [--an-option VALUE]"),
+        (30, "usage: a command with its options and",
+         "usage: a command with its\n       options and"),
+    ],
+)  # fmt: skip
+def test_lines_are_wrapped_below_their_column(width: int, text: str, shown: str) -> None:
+    assert fitted(text, width) == shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("name", ["", "check", *sorted(COMMANDS)])
+def test_help_fits(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def helped(at: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(at))
+        with contextlib.suppress(SystemExit):
+            main([name, "--help"] if name else ["--help"])
+        return capsys.readouterr().out
+
+    text = helped(width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "".join(text.split()) == "".join(helped(200).split())
+
+
+def test_wide_terminals_are_not_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert columns() == 98
