@@ -106,6 +106,6 @@ def test_what_is_about_speed_does_not_fail_and_says_so() -> None:
     assert text.summary(strict).endswith(" The remaining findings are only about speed.")
     both = Run((FileOutcome("a.py", FileVerdict((slow, row("XLA101", safety=None)))),))
     assert both.exit_code == 1
-    assert text.summary(both).endswith(" 1 of the 2 remaining is only about speed.")
+    assert text.summary(both).endswith(" 1 of the 2 is only about speed.")
     wrong = Run((FileOutcome("a.py", FileVerdict((slow.replace(severity="error"),))),))
     assert wrong.exit_code == 1

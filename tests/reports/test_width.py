@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from xla_migrate.cli import main
 from xla_migrate.cli.commands import COMMANDS
-from xla_migrate.reports.width import columns, fitted
+from xla_migrate.reports.width import columns, fitted, wrapped
 
 
 @pytest.mark.parametrize(
@@ -49,3 +54,31 @@ def test_help_fits(
 def test_wide_terminals_are_not_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert columns() == 98
+
+
+@pytest.mark.parametrize("text", ["", "a line\nand another that is long", "short"])
+def test_other_text_is_unchanged(text: str) -> None:
+    assert wrapped(text, 12, "ok  ", "    ") == [f"ok  {text}"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_findings_are_wrapped_in_a_terminal_only(width: int, tmp_path: Path) -> None:
+    """Source lines and fixes are not."""
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n\nwith torch.cuda.stream(torch.cuda.Stream()):\n    pass\n")
+    command = [sys.executable, "-m", "xla_migrate", "check", "--no-cache", "--color=never"]
+    command += ["--output-format=full", "train.py"]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(width)}
+    subprocess.run(command, cwd=tmp_path, stdout=theirs, env=environment, check=False)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of a terminal on Linux
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    lines = shown.decode().splitlines()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert max(map(len, lines)) <= width
+    assert "".join(shown.decode().split()) == "".join(done.stdout.split())
+    assert any(len(line) > 100 for line in done.stdout.splitlines())

@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from types import FrameType
 
+from ..reports.width import of_terminal
 from ..settings import SettingsError
 from ..verify.experiments import migration, originals
 from ..verify.experiments.migration import MigrationError, ProjectMigration
@@ -209,7 +210,7 @@ def _told(report: Report, asked: Asked) -> int:
         plain = {**as_json.plain(report), "report": where or None}
         print(json.dumps(plain, indent=2))
     else:
-        print("\n".join(text.lines(report)))
+        print("\n".join(text.lines(report, of_terminal(sys.stdout) or 10_000)))
         if where:
             print(f"report: {where}")
     return report.exit_code

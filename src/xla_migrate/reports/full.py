@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..results import ERROR, WARNING, Diagnostic, FileOutcome, Run
 from .text import one_line, place
+from .width import wrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,16 @@ _STYLES = {ERROR: "red", WARNING: "yellow"}
 _MOST = 12  # lines of one fix
 
 
-def lines(run: Run, excerpt_of: Callable[[FileOutcome], Excerpt], paint: Paint) -> Iterator[str]:
-    """The lines of all findings, problems and refused fixes; between findings stands an empty one."""
+def lines(
+    run: Run,
+    excerpt_of: Callable[[FileOutcome], Excerpt],
+    paint: Paint,
+    width: int | None = None,
+) -> Iterator[str]:
+    """Yield the lines of all findings, problems and refused fixes, with an empty line between findings.
+
+    Messages that are longer than `width` are wrapped; source lines are not.
+    """
     for outcome in run.outcomes:
         path = one_line(outcome.path)
         if outcome.verdict.problem:
@@ -35,7 +44,7 @@ def lines(run: Run, excerpt_of: Callable[[FileOutcome], Excerpt], paint: Paint) 
             yield ""
         excerpt = excerpt_of(outcome)
         for row in outcome.verdict.left:
-            yield from _finding(one_line(outcome.left_path), row, excerpt, paint)
+            yield from _finding(one_line(outcome.left_path), row, excerpt, paint, width)
             yield ""
         for line, cell, reason in outcome.verdict.notes:
             where = f"cell {cell}:{line}" if cell is not None else str(line)
@@ -43,11 +52,17 @@ def lines(run: Run, excerpt_of: Callable[[FileOutcome], Excerpt], paint: Paint) 
             yield ""
 
 
-def _finding(path: str, row: Diagnostic, excerpt: Excerpt, paint: Paint) -> Iterator[str]:
+def _finding(
+    path: str, row: Diagnostic, excerpt: Excerpt, paint: Paint, width: int | None
+) -> Iterator[str]:
     style = _STYLES.get(row.severity, "blue")
     severity = "note" if style == "blue" else row.severity
     kind = f"{severity} (speed)" if row.is_about_speed else severity
-    yield f"{paint(f'{kind}[{row.code}]', style)} {paint(one_line(row.message), 'bold')}"
+    head = f"{kind}[{row.code}]"
+    message = one_line(row.message)
+    rows = wrapped(message, width, " " * (len(head) + 1), "    ") if width else [message]
+    yield f"{paint(head, style)} {paint(rows[0].strip(), 'bold')}"
+    yield from (f"    {paint(text.strip(), 'bold')}" for text in rows[1:])
     gutter = " " * len(str(row.line))
     bar = paint("|", "blue")
     yield f"{gutter}{paint('-->', 'blue')} {place(path, row)}"

@@ -91,7 +91,8 @@ def _about_speed(counts: Tally, run: Run) -> str:
     if not counts.speed:
         return ""
     if counts.speed < counts.left:
-        return f" {counts.speed} of the {counts.left} remaining {'is' if counts.speed == 1 else 'are'} only about speed."
+        left = " remaining" if run.rewriting else ""
+        return f" {counts.speed} of the {counts.left}{left} {'is' if counts.speed == 1 else 'are'} only about speed."
     what = "The remaining findings are" if run.rewriting else "They are"
     if run.exit_code:
         return f" {what} only about speed."

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 WIDEST = 98  # for text that is not printed to a terminal, too
 _NARROWEST = 24  # of a right column; if there is less room, it moves below the left one
 _GAP = re.compile(r"\S( {2,})(?=\S)")
@@ -14,6 +18,15 @@ def columns() -> int:
     import shutil
 
     return min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns)
+
+
+def of_terminal(out: TextIO) -> int | None:
+    """Return the width of the terminal that `out` prints to; None for a file or a pipe."""
+    if not out.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns
 
 
 def fitted(text: str, width: int) -> str:
@@ -37,7 +50,7 @@ def _joined(lines: list[str], width: int) -> list[str]:
     if all(len(line) <= width for line in lines):
         return lines
     after = 7 if lines[0].startswith("usage: ") else 0
-    return _wrapped(" ".join(lines), width, "", " " * after)
+    return wrapped(" ".join(lines), width, "", " " * after)
 
 
 def _row(line: str, width: int) -> list[str]:
@@ -48,16 +61,22 @@ def _row(line: str, width: int) -> list[str]:
     if not gaps:
         if indent + max(map(len, line.split())) > width:  # the usage of a command with long options
             indent = max(width - len(line.strip()), min(indent, 4))
-        return _wrapped(line.strip(), width, " " * indent, " " * indent)
+        return wrapped(line.strip(), width, " " * indent, " " * indent)
     column = gaps[-1].end()
     if width - column >= max(_NARROWEST, *map(len, line[column:].split())):
-        return _wrapped(line[column:], width, line[:column], " " * column)
-    left = _wrapped(line[indent : gaps[-1].start(1)], width, " " * indent, " " * (indent + 2))
+        return wrapped(line[column:], width, line[:column], " " * column)
+    left = wrapped(line[indent : gaps[-1].start(1)], width, " " * indent, " " * (indent + 2))
     below = " " * (indent + (13 if line.startswith("usage: ") else 6))
-    return [*left, *_wrapped(line[column:], width, below, below)]
+    return [*left, *wrapped(line[column:], width, below, below)]
 
 
-def _wrapped(text: str, width: int, first: str, others: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, others: str) -> list[str]:
+    """Return the lines of `text`, the first after `first` and the others after `others`. Keep long words.
+
+    Text that fits, or that consists of several lines, is returned unchanged.
+    """
+    if "\n" in text or len(first) + len(text) <= width:
+        return [f"{first}{text}"]
     import textwrap
 
     wrapper = textwrap.TextWrapper(

@@ -160,15 +160,21 @@ def _print_diffs(run: Run) -> None:
 def _text(
     run: Run, given: Arguments, form: str, paint: Paint, excerpt: Callable[[FileOutcome], Excerpts]
 ) -> Iterator[str]:
-    """Findings or tables, and the summary."""
+    """Findings or tables, and the summary; in a terminal, messages and summary are wrapped."""
     from ...reports import text
+
+    width = None
+    if given.output_file is None and sys.stdout.isatty():
+        from ...reports.width import fitted, of_terminal
+
+        width = of_terminal(sys.stdout)
 
     if given.statistics or given.effort:
         yield from text.problems(run)
     elif form == "full":
         from ...reports import full
 
-        yield from full.lines(run, excerpt, paint)
+        yield from full.lines(run, excerpt, paint, width)
     else:
         yield from text.lines(run)
     yield from text.copies(run)
@@ -179,7 +185,7 @@ def _text(
         yield from tables.effort(run) if given.effort else ()
     if given.quiet:
         return
-    yield text.summary(run)
+    yield fitted(text.summary(run), width) if width else text.summary(run)
     if form == "full" and not given.diff:
         from ...reports import full
 

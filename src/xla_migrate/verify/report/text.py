@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...known_errors.explain import explained, last_known
+from ...reports.width import wrapped
 from ..judge.compare import StepComparison
 from ..judge.judgement import Status
 from .facts import Conclusion, Report
@@ -11,8 +12,8 @@ _SHOWN = 24  # steps; of more, the first, the last and those around the worst
 _SIGNS = {Status.OK: "ok", Status.FAILED: "FAILED", Status.NOT_JUDGED: "-"}
 
 
-def lines(report: Report) -> list[str]:
-    """The lines to print."""
+def lines(report: Report, width: int = 10_000) -> list[str]:
+    """Return the lines to print; verdicts, notes and figures are wrapped to `width`."""
     comparison = report.comparison
     out: list[str] = []
     for name, run in report.sides:
@@ -25,15 +26,20 @@ def lines(report: Report) -> list[str]:
         )
         out += [_row(row) for row in _chosen(comparison.rows, report)]
         out.append("")
-    out += _figures(report)
-    width = max((len(v.name) for v in report.verdicts), default=0)
+    out += _figures(report, width)
+    longest = max((len(v.name) for v in report.verdicts), default=0)
     for verdict in report.verdicts:
         where = f"  [{verdict.where}]" if verdict.where else ""
-        out.append(f"{_SIGNS[verdict.status]:<7}{verdict.name:<{width}}  {verdict.detail}{where}")
-    for verdict, finding in report.suspects():
-        out.append(f"most likely cause of `{verdict.name}`: {finding}")
-    out += [f"note: {note}" for note in report.notes()]
-    return [*out, *conclusion(report)]
+        head = f"{_SIGNS[verdict.status]:<7}{verdict.name:<{longest}}  "
+        out += wrapped(f"{verdict.detail}{where}", width, head, " " * min(len(head), width // 3))
+    last = [
+        f"most likely cause of `{verdict.name}`: {finding}"
+        for verdict, finding in report.suspects()
+    ]
+    last += [f"note: {note}" for note in report.notes()]
+    for text in (*last, *conclusion(report)):
+        out += wrapped(text, width, "", "  ")
+    return out
 
 
 def conclusion(report: Report) -> list[str]:
@@ -112,7 +118,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.7g}"
 
 
-def _figures(report: Report) -> list[str]:
+def _figures(report: Report, width: int) -> list[str]:
     s = report.comparison.summary
     if s is None:
         return []
@@ -124,4 +130,5 @@ def _figures(report: Report) -> list[str]:
     )
     compiled = f"{s.compilations} compilations apart: {s.compile_s:.1f} s in all"
     counts = f"per step: {s.launches:.2f} launches, {s.host_reads:.2f} host reads, {s.uploads:.2f} uploads"
-    return [f"step {s.step_s * 1e3:.1f} ms{original} ({parts}); {compiled}; {counts}", ""]
+    figures = f"step {s.step_s * 1e3:.1f} ms{original} ({parts}); {compiled}; {counts}"
+    return [*wrapped(figures, width, "", "  "), ""]
