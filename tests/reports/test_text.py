@@ -40,7 +40,7 @@ def test_after_a_rewrite_nothing_is_marked(rewritten: Run) -> None:
 def test_summaries(checked: Run, rewritten: Run) -> None:
     assert text.summary(checked) == (
         "4 findings in 2 of 3 files: `xla-migrate` migrates 2, 1 more with --unsafe, 1 needs you (XLA103). "
-        "1 note besides. 2 files could not be analysed or written."
+        "Plus 1 note. 2 files could not be analysed or written."
     )
     assert text.summary(rewritten) == (
         "2 of 4 findings migrated in 1 file; 1 could not be rewritten, 1 needs you (XLA103)."

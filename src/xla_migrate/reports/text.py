@@ -76,7 +76,7 @@ def summary(run: Run) -> str:
     text = _of_rewriting(counts, run) if run.rewriting else _of_check(counts, run)
     text += _about_speed(counts, run)
     if counts.notes:
-        text += f" {plural(counts.notes, 'note')} besides."
+        text += f" Plus {plural(counts.notes, 'note')}."
     if run.known:
         text += f" {plural(run.known, 'finding')} hidden by the baseline."
     if run.stale:

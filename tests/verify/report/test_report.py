@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -225,6 +226,15 @@ def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
         "proven: train.py trains the same, 6 steps alike",
         "original: train.py as it is on disk",
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("made", [report, differing])
+def test_the_terminal_is_not_too_narrow(made: Callable[[], Report], width: int) -> None:
+    lines = text.lines(made(), width)
+    assert max(map(len, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join("".join(text.lines(made())).split())
+    assert max(map(len, text.lines(made()))) > 60
 
 
 def test_the_terminal_names_step_place_and_finding() -> None:

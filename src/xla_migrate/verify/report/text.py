@@ -22,7 +22,7 @@ def lines(report: Report, width: int = 10_000) -> list[str]:
             out += [*explained(last_known(run.failure.traceback)), ""]
     if comparison.rows:
         out.append(
-            f"{'step':>6} {'original':>14} {'migrated':>14} {'difference':>11}  gradient norm"
+            f"{'step':>6} {'original':>13} {'migrated':>13} {'difference':>10}  gradient norm"
         )
         out += [_row(row) for row in _chosen(comparison.rows, report)]
         out.append("")
@@ -110,8 +110,8 @@ def _row(row: StepComparison | None) -> str:
         return f"{'...':>6}"
     apart = "" if row.difference is None else f"{row.difference:.1e}"
     norm = "" if row.gradient_difference is None else f"{row.gradient_difference:.1e}"
-    numbers = f"{_number(row.reference):>14} {_number(row.target):>14}"
-    return f"{row.event + 1:>6} {numbers} {apart:>11}  {norm:>13}".rstrip()
+    numbers = f"{_number(row.reference):>13} {_number(row.target):>13}"
+    return f"{row.event + 1:>6} {numbers} {apart:>10}  {norm:>13}".rstrip()
 
 
 def _number(value: float | None) -> str:
