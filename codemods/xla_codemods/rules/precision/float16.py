@@ -99,7 +99,7 @@ from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
-from ...analysis.training.tensors.half_on_xla import halves_on_xla
+from ...analysis.training.tensors.half_on_xla import halves_on_xla, is_true_on_xla
 from ...analysis.training.tensors.half_precision import (
     bfloat16_for,
     converted_to,
@@ -198,11 +198,15 @@ def chosen(script: Script) -> Iterator[Finding]:
 
 
 def _is_decided(script: Script, node: ast.AST) -> bool:
-    """Return True if a test around `node` tests for float16 or for a tensor's type, or is reported by itself."""
+    """Return True if a test around `node` tests for float16 or for a tensor's type, or is reported by itself.
+
+    An option for float16 on CUDA alone decides nothing where its test for CUDA has become one that XLA passes.
+    """
     is_reported = any(node in found.values for found in script.cached(halves_on_xla))
     return is_reported or any(
         isinstance(ancestor, (ast.If, ast.IfExp))
         and DECIDING.search(script.segment(ancestor.test)) is not None
+        and not is_true_on_xla(script, ancestor.test)
         for ancestor in script.ancestors(node)
     )
 

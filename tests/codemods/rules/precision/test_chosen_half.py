@@ -223,3 +223,27 @@ def test_a_flag_for_float16_holds_for_cuda_alone(script: str, line: str, kept: s
     assert f"half = half and {kept}\n" in after
     assert any("float16 is not chosen" in f.message for f in check(after.encode()))
     assert ".half()" not in migrated(HEAD + script.replace("TEST", line), unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("flag", "use"),
+    [
+        ("half = wanted and use_cuda", "if half:\n    net.half()\n"),
+        ("half = use_cuda and wanted", "if wanted and half:\n    net = net.half()\n"),
+        ("half = use_cuda", "net = net.half() if half else net.float()\n"),
+        ("use_fp16 = bool(use_cuda) and wanted", "if use_fp16:\n    net.to(torch.float16)\n"),
+    ],
+)
+def test_an_option_for_float16_that_also_chooses_the_device_is_reported(
+    flag: str, use: str
+) -> None:
+    """The device has to be XLA's, so the flag is True there, and chooses float16, too."""
+    name = flag.partition(" ")[0]
+    script = (
+        "import sys\nimport torch\nfrom torch import nn\n"
+        'wanted = "--half" in sys.argv\nuse_cuda = torch.cuda.is_available()\n'
+        f'{flag}\ndevice = "cuda" if {name} else "cpu"\nnet = nn.Linear(2, 2)\n{use}net.to(device)\n'
+    )
+    rewritten = migrated(script)
+    assert "use_cuda = xla.is_available()" in rewritten
+    assert [f.code for f in check(rewritten.encode()) if f.code == "XLA208"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Replace
 from ....patterns import Pattern
-from ...devices.asked.flags import is_flag, is_question
+from ...devices.asked.flags import is_flag, is_question, questions_of
 from ...devices.availability import asks_availability
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
@@ -60,6 +60,16 @@ def _by_flags(script: Script) -> Iterator[HalfOnXla]:
         if is_question(script, test) and not _stays(script, test):
             if choice_by(script, test)[1] and (values := half_chosen_by_flag(script, test)):
                 yield HalfOnXla(values, _for_cuda_only(script, test))
+
+
+def is_true_on_xla(script: Script, test: ast.expr) -> bool:
+    """Return True if a flag in `test` is set by a test for an accelerator that XLA passes."""
+    return any(
+        not _stays(script, question)
+        for part in walk(test)
+        if isinstance(part, (ast.Name, ast.Attribute))
+        for question in questions_of(script, part)
+    )
 
 
 def _stays(script: Script, test: ast.expr) -> bool:
