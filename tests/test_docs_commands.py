@@ -3,7 +3,7 @@
 A comment above the commands answers for the rest of its section, or of the page if it stands above the
 first `##` heading:
 
-    <!-- run by: tests/test_guides.py::test_it_is_proven, tests/cli/test_verify.py -->
+    <!-- tested by: tests/test_guides.py::test_it_is_proven, tests/cli/test_verify.py -->
     <!-- not run: needs a TPU -->
 
 Commands without a comment run here. They have to be quick: `check`, `explain`, a migration.
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "guides").glob("*.md"))
 QUICK = {"check", "explain", "explain-target", "completion", ""}  # "": a migration
-_MARK = re.compile(r"<!-- (run by|not run): (.+?) -->")
+_MARK = re.compile(r"<!-- (tested by|not run): (.+?) -->")
 _PROGRAMS = (
     r"xla-migrate|(?:\S*/)?(?:pip3?|python3?)|torchrun|uv|git|accelerate|pre-commit|mkdocs|xprof"
 )
@@ -138,7 +138,7 @@ def test_continued_lines_are_one_command() -> None:
     assert only.words == ["xla-migrate", "run", "--", "python", "train.py"]
 
 
-@pytest.mark.parametrize("where", sorted({c.why for c in every_command() if c.kind == "run by"}))
+@pytest.mark.parametrize("where", sorted({c.why for c in every_command() if c.kind == "tested by"}))
 def test_tests_that_pages_name_exist(where: str) -> None:
     """And mention the subcommand that they run."""
     texts = ""
