@@ -206,8 +206,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.lightning_modules import is_lightnings
-from ...analysis.nodes import walk
 from ...analysis.training.acting import is_an_action
+from ...analysis.training.host_reads.decisions.good_step import good_step
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -287,9 +287,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         )
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
-    asked = {n.attr if isinstance(n, ast.Attribute) else getattr(n, "id", "") for n in walk(head)}
-    if asked & {"isnan", "isfinite", "isinf"}:
-        return "check it every n-th step, or decide on the device: `xla.optimizer_step(optimizer, where=torch.isfinite(loss))`"
+    if good := good_step(script, head):
+        return f"check it every n-th step, or decide on the device: `xla.optimizer_step(optimizer, where={good})`"
     if _is_asked_of(script, node):
         return (
             "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"

@@ -366,3 +366,27 @@ class Learner:
 )  # fmt: skip
 def test_weights_and_gradients_of_a_model(line: str, times: int) -> None:
     assert found("XLA503", loop=line) == times
+
+
+@pytest.mark.parametrize(
+    ("test", "where"),
+    [
+        ("if torch.isnan(loss) or torch.isinf(loss):", "~torch.isnan(loss) & ~torch.isinf(loss)"),
+        ("if math.isnan(loss.item()):", "~torch.isnan(loss)"),
+        ("if not math.isfinite(float(loss)):", "torch.isfinite(loss)"),
+        ("if not torch.isfinite(model.weight).all():", "torch.isfinite(model.weight).all()"),
+        ("if loss.isnan().any():", "~torch.isnan(loss).any()"),
+    ],
+)
+def test_the_advice_names_the_tensor_that_the_script_tests(test: str, where: str) -> None:
+    script = (
+        "import math\nimport torch\nfrom xla_migrate import runtime as xla\n"
+        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for step in range(9):\n"
+        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
+        f"    {test}\n        continue\n"
+        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
+    )
+    (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
+    assert f"`xla.optimizer_step(optimizer, where={where})`" in found.message
