@@ -88,12 +88,14 @@ class Index:
         if name not in self._below:
             by_function = self._below[name] = {}
             for node, _ in self.names(name):
-                child: ast.AST = node
-                around = self.parents.get(node)
+                statement: ast.AST = node
+                while not isinstance(statement, ast.stmt):
+                    statement = self.parents[statement]
+                # A default or a decorator belongs to the functions around its own.
+                around = self.function(statement)
                 while around is not None:
-                    if isinstance(around, _FUNCTIONS) and isinstance(child, ast.stmt):
-                        by_function.setdefault(around, []).append(node)
-                    child, around = around, self.parents.get(around)
+                    by_function.setdefault(around, []).append(node)
+                    around = self.function(around)
         return self._below[name].get(function, [])
 
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:

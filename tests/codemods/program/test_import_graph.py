@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from xla_codemods.patterns import Pattern
 from xla_codemods.program.import_graph import ImportGraph
 from xla_codemods.program.texts import Texts
 
@@ -43,4 +44,6 @@ def test_modules_are_connected_by_imports_in_any_direction() -> None:
 def test_a_word_is_found_as_a_whole_identifier_only() -> None:
     texts = Texts({"a.py": b"train_step(x)", "b.py": b"def train(): ...", "c.py": b"\xff.train"})
     assert texts.with_word("train") == {"b.py", "c.py"}
+    assert texts.with_word_like(Pattern(r"^train")) == {"a.py", "b.py", "c.py"}
+    assert not texts.with_word_like(Pattern(r"train test"))
     assert texts.having(("train_", "absent")) == {"a.py"}

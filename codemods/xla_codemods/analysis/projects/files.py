@@ -76,10 +76,13 @@ class ProjectFiles(Texts):
         here, best = list(folders), None
         for k, part in enumerate(parts):
             here.append(part)
+            name = "/".join(here)
             for ending in ("/__init__.py", ".py"):
-                if (path := "/".join(here) + ending) in self.files:
+                if (path := name + ending) in self.files:
                     best = path, parts[k + 1 :]
                     break
+            if name not in self.folders:
+                break
         return best
 
     # Who imports whom.

@@ -146,7 +146,7 @@ _OTHER_DEVICES = frozenset("cuml evdev lightgbm pyaudio serial sounddevice usb x
 def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     index = device_argument(call)
-    if index is None or script.device_literals.is_chosen(index) or not _brings_torch(script):
+    if index is None or script.device_literals.is_chosen(index) or not script.cached(_brings_torch):
         return
     found = list(_numbered(script, index)) or list(_followed(script, index))
     if found:
@@ -202,7 +202,11 @@ def _given_to_others(
     script: Script, call: ast.Call, index: ast.expr, dotted: str | None
 ) -> Iterator[Finding]:
     """`whisper.load_model("base", device=0)`: a library of whose devices nothing is known."""
-    if not script.accelerated or not _brings_torch(script) or script.value(call.func).definition:
+    if (
+        not script.accelerated
+        or not script.cached(_brings_torch)
+        or script.value(call.func).definition
+    ):
         return
     if dotted is None and not isinstance(call.func, ast.Attribute):
         return  # a function that the file is given
@@ -220,7 +224,7 @@ def _given_to_others(
 @RULE.file
 def handed(script: Script) -> Iterator[Finding]:
     """`accuracy(model, x, rank)`, of a function of the project that moves to what it is given."""
-    if not _brings_torch(script):
+    if not script.cached(_brings_torch):
         return
     for index in script.cached(Numbers).made_devices():
         text, holes = script.devices.device(_spec(index))
@@ -232,7 +236,7 @@ def _followed(script: Script, given: ast.expr) -> Iterator[Finding]:
     if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
         return
     value = script.value(given)
-    if value.kinds & {DTYPE, TENSOR} or not _brings_torch(script):
+    if value.kinds & {DTYPE, TENSOR} or not script.cached(_brings_torch):
         return
     if isinstance(given, ast.Call) and script.dotted(given.func) is not None:
         return
