@@ -41,7 +41,7 @@ def _room(folder: Path) -> Iterator[str]:
     modules = [m for m in sorted(folder.glob("*.py")) if m.name != "__init__.py"]
     if not modules or folder == RULES or RULES in folder.parents:
         return
-    yield "| module | what it knows |"
+    yield "| module | content |"
     yield "| --- | --- |"
     for path in modules:
         said = first_sentence(path).replace("|", "\\|")

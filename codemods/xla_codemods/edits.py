@@ -1,4 +1,4 @@
-"""What a fix does, as plain data: a rule names the `ast` node and the change, `rewrite` makes it with libcst.
+"""Edits of a fix, as plain data: a rule names the `ast` node and the change, `rewrite` makes it with libcst.
 
 Texts are Python; `{0}`, `{1}` ... in them stand for `holes`: expressions of the source that are kept as they
 are written, with the edits made inside them.

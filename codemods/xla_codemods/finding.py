@@ -1,4 +1,4 @@
-"""What the analysis reports: something in the source that is CUDA-only, slow or wrong on XLA."""
+"""A finding: something in the source that is CUDA-only, slow or wrong on XLA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of a text became which lines of another, in time that grows with the number of lines."""
+"""Match the lines of two texts, in time that grows linearly with the number of lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule is: a code, a name, and functions that look at the places it listens to.
+"""A rule: a code, a name, and functions that check the places it listens to.
 
 A rule is one module. Its docstring is its manual: the first line is the summary, each ```diff block a test
 (context and `-` lines before, context and `+` lines after), each ```python block must stay unchanged.

@@ -1,4 +1,4 @@
-"""What `xla-migrate verify` may find wrong with a migrated script, and how likely a finding is the reason.
+"""The symptoms that `xla-migrate verify` may find in a migrated script, and how likely a finding is the cause.
 
 A rule says so of its findings (`Rule(..., behind={"static shapes": LIKELY})`), and a topic of all its rules (`BEHIND` in
 `rules/<topic>/__init__.py`). `verify` names the likeliest finding beside each verdict against the script.

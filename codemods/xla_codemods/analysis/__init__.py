@@ -1,1 +1,1 @@
-"""What a file says, from its text to its training loops; rules ask it through `script`."""
+"""The analysis of one file, from its text to its training loops; rules use it through `script`."""

@@ -1,4 +1,4 @@
-"""What a scope binds: its names, each with every place that binds it, collected from the statements of one scope."""
+"""The bindings of a scope: its names, each with every statement of the scope that binds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a file uses CUDA-only names, and which of these uses no rule speaks of."""
+"""The uses of CUDA-only names in a file, and the uses that no rule reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which bindings of a name reach a use of it.
+"""Find the bindings of a name that reach a use of the name.
 
 `x = x.to(device)` in a loop over `x`: what is read behind it is the new one, what is read in it the loop's. Judged by
 blocks: a binding that stands before the use, in the same block or in one around it, hides all before it; what stands

@@ -1,4 +1,4 @@
-"""Where a framework is patched: once before whatever it makes, on every way that leads there."""
+"""The place for a framework's patch: once before every object that the framework makes, on every path."""
 
 from __future__ import annotations
 

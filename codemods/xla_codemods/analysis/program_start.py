@@ -1,4 +1,4 @@
-"""Where a program begins: what has to come first stands there."""
+"""The beginning of a program, for statements that have to come first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which dotted name does a local name stand for?
+"""Find the dotted name that a local name stands for.
 
 Scopes and their bindings, read from the standard `ast`, each scope on demand.
 A name is resolved only where every import that binds it agrees and nothing else rebinds it:

@@ -1,4 +1,4 @@
-"""Which names are CUDA-only at all: by what they begin with, so that asking costs next to nothing."""
+"""A fast test for CUDA-only names, by their beginnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the catalog says, and how rows are written down."""
+"""A row of the catalog, and functions that make rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which module loads which, directly and through others. Each question is answered once per program."""
+"""The import graph: which module loads which, directly and through others. Each answer is computed once per program."""
 
 from __future__ import annotations
 

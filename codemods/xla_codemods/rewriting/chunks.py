@@ -1,4 +1,4 @@
-"""Which lines of a file must be parsed with libcst so that given edits can be made.
+"""Choose the lines of a file that libcst must parse for given edits.
 
 libcst costs ten times what `ast` does, and an edit concerns a statement or the header of a compound one: so
 only those lines are parsed, wrapped so that they stand alone, and put back. All other bytes stay what they are.

@@ -1,4 +1,4 @@
-"""What is done to one file: read, judged, and then written, compared or only reported."""
+"""The work on one file: read it, judge it, and then write, compare or report the result."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which files, how they are read and written back; notebooks, and what is remembered of an earlier run."""
+"""Find files, read them and write them back; notebooks, and the cache of earlier runs."""

@@ -1,4 +1,4 @@
-"""What an earlier run found, so that a file that has not changed is not read again.
+"""The findings of an earlier run, so that an unchanged file is not read again.
 
 One file per settings, in the user's cache folder: nothing is written into projects. It maps each path to the
 file's state (times, size, inode), the hash of its content, and the verdict. The state is compared first,

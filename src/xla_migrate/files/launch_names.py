@@ -1,4 +1,4 @@
-"""Which files of a folder may say how a training is installed and started: told from their names and a few words."""
+"""Recognise files that may install or start a training, by their names and a few words."""
 
 from __future__ import annotations
 

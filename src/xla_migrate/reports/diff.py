@@ -1,4 +1,4 @@
-"""What a run would change, as a patch that `patch` and `git apply` take."""
+"""The changes of a run, as a patch that `patch` and `git apply` take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finding is recognised by when lines move: in baselines, and by services that read reports."""
+"""Fingerprints that recognise a finding when lines move: for baselines, and for services that read reports."""
 
 from __future__ import annotations
 

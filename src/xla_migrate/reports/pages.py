@@ -1,4 +1,4 @@
-"""Where a rule's manual is found."""
+"""The address of a rule's manual."""
 
 from __future__ import annotations
 

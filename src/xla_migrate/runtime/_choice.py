@@ -1,4 +1,4 @@
-"""Which backend is taken, and why, in words; and that a native backend is installed without its device."""
+"""Choose the backend, and explain the choice; detect a native backend that is installed without its device."""
 
 from __future__ import annotations
 

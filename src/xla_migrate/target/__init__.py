@@ -1,1 +1,1 @@
-"""What concerns one kind of machine: compiling, profiling, tuning, launching."""
+"""Code for one kind of machine: compiling, profiling, tuning, launching."""

@@ -1,1 +1,1 @@
-"""What was written for torch_xla by hand."""
+"""Code written by hand for torch_xla."""

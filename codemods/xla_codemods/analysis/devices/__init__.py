@@ -1,1 +1,1 @@
-"""What names a device, where it stands, and which branches hang on one."""
+"""Names of devices, the code around them, and the branches that depend on them."""

@@ -1,4 +1,4 @@
-"""Which function of the project a call runs, in whatever module it stands, and what it hands to which parameter.
+"""Find the project's function that a call runs, in any module, and the argument of each parameter.
 
 Also calls that only prepare one: `partial(f, x)`, `mp.spawn(f, args=(x,))`, `Process(target=f, args=(x,))`.
 """

@@ -1,4 +1,4 @@
-"""Where one name of a device stands: in a call that takes a device, in a variable, in a test, or in no such place."""
+"""Classify the code around a device's name: a call that takes a device, a variable, a test, or other code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of a function pass for its parameters, in its own module and in those that import it."""
+"""The arguments that calls pass to a function's parameters, in its module and in modules that import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What attributes of options and entries of dicts are given: `args.device = rank`, `config["device"] = 0`, `dict(device=0)`."""
+"""Values assigned to attributes of options and entries of dicts: `args.device = rank`, `config["device"] = 0`, `dict(device=0)`."""
 
 from __future__ import annotations
 

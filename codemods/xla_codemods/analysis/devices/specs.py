@@ -1,4 +1,4 @@
-"""What a script says of devices: "cuda", "cuda:1", f"cuda:{rank}", and the names that stand for them."""
+"""Devices in a script: "cuda", "cuda:1", f"cuda:{rank}", and the names that hold them."""
 
 from __future__ import annotations
 

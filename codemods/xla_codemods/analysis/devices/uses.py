@@ -1,4 +1,4 @@
-"""What a function does with a parameter that may be a device: moves to it, hands it on, or something that only a number does."""
+"""The uses of a parameter that may be a device: a move, a further call, or an operation that needs a number."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What frameworks (transformers, Lightning, accelerate) are given, and which of it fails on XLA."""
+"""Arguments of frameworks (transformers, Lightning, accelerate), and the values that fail on XLA."""

@@ -1,4 +1,4 @@
-"""Where classes that derive from a framework's own (`class MyTrainer(L.Trainer)`) give it its arguments."""
+"""The arguments that subclasses of a framework's class (`class MyTrainer(L.Trainer)`) pass to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of Lightning's strategies, plugins and accelerators XLA cannot take: for literals, and for what arrives by a name."""
+"""Lightning's strategies, plugins and accelerators that XLA cannot take: literals, and values passed by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of the frameworks' arguments fail on XLA, and why: for calls in Python, and for files of settings."""
+"""Values of the frameworks' arguments that fail on XLA, with reasons: in Python calls, and in settings files."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an expression may be: a module, an optimizer, a tensor on the device."""
+"""Infer the value of an expression: a module, an optimizer, a tensor on the device."""

@@ -1,4 +1,4 @@
-"""What an annotation or a base class says of a value."""
+"""Infer a value from an annotation or a base class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the classes of a program derive from."""
+"""The base classes of a program's classes."""
 
 from __future__ import annotations
 

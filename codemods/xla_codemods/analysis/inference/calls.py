@@ -1,4 +1,4 @@
-"""What a call returns: of a library's function, a builtin, a local function or class, a method."""
+"""Infer the value of a call: of a library's function, a builtin, a local function or class, a method."""
 
 from __future__ import annotations
 

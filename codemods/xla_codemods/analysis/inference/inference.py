@@ -1,4 +1,4 @@
-"""What is this expression? Evaluated on demand, through assignments, attributes, calls and returns.
+"""Infer the value of an expression on demand, through assignments, attributes, calls and returns.
 
 A name is the join of the bindings that reach its use (see `flow`). Nothing is evaluated twice, a cycle yields what is
 known without the cycle, and an undetermined value is `UNKNOWN`.

@@ -1,4 +1,4 @@
-"""What the libraries' functions and classes return, by dotted name."""
+"""The values that libraries' functions and classes return, by dotted name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object is made by, as dotted names of libraries: `wandb.init`, also through names, attributes and parameters."""
+"""The library calls that make an object, as dotted names: `wandb.init`, also through names, attributes and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an attribute of a value is, by the kind of the value."""
+"""The value of an attribute, by the kind of its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script moves only if there is an accelerator: `x.cuda() if cuda else x`, `if cuda: x = x.cuda()`.
+"""Values that a script moves only if there is an accelerator: `x.cuda() if cuda else x`, `if cuda: x = x.cuda()`.
 
 It is on the accelerator then: without an accelerator, the device does not matter.
 """

@@ -1,4 +1,4 @@
-"""What a name is bound to, where several are bound at once."""
+"""The value of each name in an assignment to several names."""
 
 from __future__ import annotations
 

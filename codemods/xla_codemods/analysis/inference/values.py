@@ -1,4 +1,4 @@
-"""What the analysis knows of a value: its kinds, and its parts.
+"""The data-flow state of a value: its kinds, and its parts.
 
 A kind is asserted only on evidence (a constructor, a method that only that kind has, a call site).
 `UNKNOWN` has no kind: rules stay silent on it.

@@ -1,1 +1,1 @@
-"""What the modules of a project say of each other: who imports whom, and what a name of another module stands for."""
+"""Facts from the other modules of a project: imports, and the meaning of a name of another module."""

@@ -1,4 +1,4 @@
-"""What the other modules of a project say of one of them.
+"""The other modules of a project, as one of its modules sees them.
 
 A file is judged by itself; here it asks, where its own text is not enough: is the `autocast` that it imports from
 `utils` torch's, does another module import what this one would drop, is it part of a program that trains on an

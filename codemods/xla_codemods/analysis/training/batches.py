@@ -1,4 +1,4 @@
-"""What becomes of a batch in the body of a loop: moved to the device, or needed on the host.
+"""The use of a batch in the body of a loop: moved to the device, or needed on the host.
 
 A device loader may stand around a loader only if every use of a batch would also do with tensors on the device:
 moved there anyway, or asked for no more than its length and shape.

@@ -1,4 +1,4 @@
-"""What follows a training step in its block: a mark, or a read for which the step has to be launched."""
+"""The code after a training step in its block: a mark, or a read that needs the step to be launched."""
 
 from __future__ import annotations
 

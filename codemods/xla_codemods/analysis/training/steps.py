@@ -1,4 +1,4 @@
-"""Which calls of `step` are torch's, and which are not this place's to mark."""
+"""Find the calls of `step` that are torch's, and the steps that are marked elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs once per training step: the bodies of loops that step or compute gradients, and of functions that do."""
+"""Code that runs once per training step: the bodies of loops that step or compute gradients, and their functions."""
 
 from __future__ import annotations
 

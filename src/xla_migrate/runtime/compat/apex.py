@@ -1,4 +1,4 @@
-"""What scripts call of apex: mixed precision of a model, and an optimizer that torch has not."""
+"""Replacements for calls of apex: mixed precision of a model, and an optimizer that torch does not have."""
 
 from __future__ import annotations
 

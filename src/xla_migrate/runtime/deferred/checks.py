@@ -1,4 +1,4 @@
-"""What only has to hold: asked of the device with the other values that wait, and raised if it does not."""
+"""Conditions that only have to hold: read with the other deferred values, and raised if they do not hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tensors of a loaded file go: data to the device, states to the CPU."""
+"""Place the tensors of a loaded file: data on the device, states on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which setting is fastest among those that train alike."""
+"""Find the fastest of the settings that train the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training costs on instances with prices that the user gives."""
+"""The price of a training on instances, with prices that the user gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be varied, and how a choice becomes environment variables and arguments of the script."""
+"""The settings that can be varied, and their environment variables and script arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run left behind, as the judges see it: traces by process, output, failure."""
+"""A recorded run, as the judges see it: traces by process, output, failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where two runs part within their first steps: modules first, then the optimizer's step."""
+"""Locate the first difference of two runs: modules first, then the optimizer's step."""
 
 from __future__ import annotations
 

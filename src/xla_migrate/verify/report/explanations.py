@@ -1,4 +1,4 @@
-"""What each verdict means, and what to do where it fails."""
+"""The meaning of each verdict, and the advice if it fails."""
 
 from __future__ import annotations
 

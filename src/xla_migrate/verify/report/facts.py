@@ -1,4 +1,4 @@
-"""What all reports tell, worked out once."""
+"""Facts for all reports, computed once."""
 
 from __future__ import annotations
 

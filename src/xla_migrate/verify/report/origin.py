@@ -1,4 +1,4 @@
-"""Where a report comes from: who made it, when, where and how to make it again."""
+"""The origin of a report: who made it, when, where and how to repeat it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where values read from the device go, and how they are read later."""
+"""Follow values read from the device, and defer the reads."""

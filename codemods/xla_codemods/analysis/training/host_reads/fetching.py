@@ -1,4 +1,4 @@
-"""What fetches from the device, and which of it is read later."""
+"""Code that fetches from the device, and the fetches that are deferred."""
 
 from __future__ import annotations
 

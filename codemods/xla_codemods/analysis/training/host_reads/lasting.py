@@ -1,4 +1,4 @@
-"""What is the same when a call is made later as when it was written."""
+"""Expressions with the same value when a call is deferred."""
 
 from __future__ import annotations
 

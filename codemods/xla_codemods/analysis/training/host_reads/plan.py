@@ -1,4 +1,4 @@
-"""Which of the reads of every step are made later, and what stands in the way of the others."""
+"""Decide which reads of every step are deferred, and why the others are not."""
 
 from __future__ import annotations
 

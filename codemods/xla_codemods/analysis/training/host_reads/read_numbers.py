@@ -1,4 +1,4 @@
-"""Which number a read gives: `loss.item()`, `float(loss)`, `loss.cpu().numpy()`."""
+"""The number that a read returns: `loss.item()`, `float(loss)`, `loss.cpu().numpy()`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shows a read, or a tensor, in every step, and is made later with it."""
+"""Calls that show a read or a tensor in every step, and are deferred with it."""
 
 from __future__ import annotations
 

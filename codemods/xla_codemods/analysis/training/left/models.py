@@ -1,4 +1,4 @@
-"""Which names of a file stand for a model that is sharded, or cut, by a call that is left: followed through the file.
+"""Names of models that a sharding call or a pipeline call changes, if that call is not migrated.
 
 A name is followed through assignments, loops over layers, functions of this file and of other modules, `.to(...)`
 and wrappers. A name that cannot be followed is unknown; the caller decides what that means.

@@ -1,1 +1,1 @@
-"""Which process this is: tests of the rank, names that hold one, and what one process may do alone."""
+"""Ranks: tests of the rank, names that hold one, and code that one process runs alone."""

@@ -1,4 +1,4 @@
-"""What one replica of several may run alone: behind a test of the rank, seen or within a function that is called.
+"""Code that only one replica may run: under a test of the rank, here or in a called function.
 
 On a device it launches what it reads or saves, together with recorded collectives that are not launched yet, such as
 the averages of gradients: it then waits for replicas that launch something else (fact 1.41).

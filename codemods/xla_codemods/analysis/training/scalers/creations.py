@@ -1,4 +1,4 @@
-"""Where a file makes a GradScaler, and what it keeps it in."""
+"""The calls that make a GradScaler, and the names that hold it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What looks at gradients while they are scaled: clipping before `scaler.step`, and no `unscale_` before it."""
+"""Code that uses gradients while they are scaled: clipping before `scaler.step`, without `unscale_` before it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What may give another shape, and so another graph, in each step."""
+"""Code that may produce another shape, and so another graph, in each step."""

@@ -1,4 +1,4 @@
-"""What is padded to the longest of its batch has another length each time."""
+"""Padding to the longest sample of a batch, which gives each batch another length."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which tensors live on the device, and how they were computed."""
+"""Tensors on the device, and how they were computed."""

@@ -1,4 +1,4 @@
-"""Whose parameters an optimizer takes: `model`, of `torch.optim.SGD(model.parameters(), lr=0.1)`."""
+"""The model whose parameters an optimizer takes: `model`, of `torch.optim.SGD(model.parameters(), lr=0.1)`."""
 
 from __future__ import annotations
 

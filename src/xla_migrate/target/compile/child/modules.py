@@ -1,4 +1,4 @@
-"""Which module runs: the innermost forward pass of this thread."""
+"""Find the running module: the innermost forward pass of this thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the traced process tells: a line of JSON for each event, written at once."""
+"""The events of the traced process: a line of JSON for each, written at once."""
 
 from __future__ import annotations
 

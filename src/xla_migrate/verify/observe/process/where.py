@@ -1,4 +1,4 @@
-"""Where in the user's code we are."""
+"""Find the current line of the user's code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fused optimizers share."""
+"""The common part of the fused optimizers."""
 
 from __future__ import annotations
 
