@@ -31,7 +31,7 @@ def lines(report: Report, width: int = 10_000) -> list[str]:
     for verdict in report.verdicts:
         where = f"  [{verdict.where}]" if verdict.where else ""
         head = f"{_SIGNS[verdict.status]:<7}{verdict.name:<{longest}}  "
-        out += wrapped(f"{verdict.detail}{where}", width, head, " " * min(len(head), width // 3))
+        out += wrapped(f"{verdict.detail}{where}", width, head, " " * min(len(head), width // 2))
     last = [
         f"most likely cause of `{verdict.name}`: {finding}"
         for verdict, finding in report.suspects()
