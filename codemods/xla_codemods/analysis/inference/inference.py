@@ -314,7 +314,8 @@ class Inference:
             if isinstance(owner, ast.ClassDef) and function.name == "__init__"
             else function.name
         )
-        for call, scope in self.calls(called):
+        by_text = self._calls_by_text(function.name) if method else ()
+        for call, scope in (*self.calls(called), *by_text):
             argument = argument_for(name, function, call, skip_self=method)
             if argument is not None:
                 yield self.value(argument, scope)
@@ -326,6 +327,28 @@ class Inference:
         if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
             home = owner.name if isinstance(owner, ast.ClassDef) else ""
             yield from self.handed(name, function, home)
+
+    def _calls_by_text(self, method: str) -> Iterator[tuple[ast.Call, Scope]]:
+        """Yield `getattr(hook, name)(self)` of this file, if `name` may be the text `method`."""
+        for call, scope in self.calls("getattr"):
+            dispatch = self.parents.get(call)
+            if isinstance(dispatch, ast.Call) and dispatch.func is call and len(call.args) > 1:
+                if any(text == method for text in self._texts(call.args[1], scope)):
+                    yield dispatch, scope
+
+    def _texts(self, node: ast.expr, scope: Scope) -> Iterator[object]:
+        """Yield the constant that `node` is, or those that calls pass for the parameter that it is."""
+        if isinstance(node, ast.Constant):
+            yield node.value
+        function = scope.node
+        if isinstance(node, ast.Name) and isinstance(
+            function, (ast.FunctionDef, ast.AsyncFunctionDef)
+        ):
+            is_method = scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef)
+            for call, _ in self.calls(function.name):
+                given = argument_for(node.id, function, call, skip_self=is_method)
+                if isinstance(given, ast.Constant):
+                    yield given.value
 
     def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
         """Yield `model(x)` if this file has `model = Net()`."""

@@ -296,7 +296,8 @@ class _Hooks:
                     return methods
                 return [m for m in methods if self._derives(self.script.parent(m), base)]
             case ast.Attribute(value=ast.Name(id="self")) if self.by_text:
-                texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
+                given = (*call.args, *(k.value for k in call.keywords))
+                texts = [a.value for a in given if isinstance(a, ast.Constant)]
                 return [m for text in texts for m in self.methods.get(str(text), [])]
         return []
 

@@ -93,3 +93,47 @@ def test_the_place_of_a_condition_in_a_comprehension() -> None:
     line = "bad = [n for n, p in model.named_parameters() if torch.isnan(p.grad).any()]"
     found = checked(SOURCE.format(line=line))
     assert (16, 58) in [(f.line, f.column) for f in found if f.code == "XLA503"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "call"),
+    [
+        ("def call_hook(self, name):", 'self.call_hook("after_step")'),
+        ("def call_hook(self, name):", 'self.call_hook(name="after_step")'),
+        ("def call_hook(self, *, name='none'):", 'self.call_hook(name="after_step")'),
+    ],
+)
+def test_reads_in_hooks_that_are_called_by_name_are_found(definition: str, call: str) -> None:
+    script = f"""\
+import torch
+from torch import nn
+
+class Log:
+    def before_run(self, runner):
+        print(runner.outputs["loss"].item())
+
+    def after_step(self, runner):
+        runner.history.append(runner.outputs["loss"].item())
+
+class Runner:
+    def __init__(self, hooks):
+        self.hooks, self.history = hooks, []
+        self.model = nn.Linear(4, 1).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+
+    {definition}
+        for hook in self.hooks:
+            getattr(hook, name)(self)
+
+    def train(self):
+        for _ in range(9):
+            loss = self.model(torch.ones(2, 4).cuda()).mean()
+            self.outputs = {{"loss": loss}}
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            {call}
+
+Runner([Log()]).train()
+"""
+    assert [f.line for f in engine.check(script.encode()) if f.code == "XLA503"] == [9]
