@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.closure import reach
 from ... import flow
 from ...devices.callees import View, scope_of
 from ...devices.passed_arguments import passed_arguments
@@ -45,13 +46,15 @@ _KEEPING = frozenset(
 _WRAPPING = frozenset(
     {"torch.autograd.Variable", "torch.transpose", "torch.nn.Parameter", "torch.t"}
 )
-_MOST_HANDS = 10  # through which one comes
+_LONGEST_PATH = 10  # indices and keys: `x = x[0]` would add one for each turn
 
 # Where one is made or moved, one of these identifiers stands, or "sparse" with one of the others.
 _IN_SPARSE = ("FloatTensor", "DoubleTensor", "LongTensor", RUNTIME.partition(".")[0], VENDORED)
 _WORDS = (*CONVERTERS, *sorted({name.rpartition(".")[2] for name in MAKERS} - {*_IN_SPARSE}))
 
-_Step = int | str
+_Path = tuple[int | str, ...]  # of a part: its indices and keys
+_Part = tuple[ast.expr | None, _Path, Scope, View]
+_Place = tuple[ast.expr, _Path, Scope, View]
 
 
 class SparseOrigin(NamedTuple):
@@ -70,9 +73,7 @@ class SparseTensors:
         self.home = self.callees.home
         self._project = script.project
         self._here = _may_be_made(script.source.names)
-        self._barren: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # none comes from there
-        self._seen: set[tuple[ast.AST, tuple[_Step, ...]]] = set()  # in one search
-        self._cut = False  # whether that search went through more than `_MOST_HANDS`
+        self._barren: set[tuple[ast.AST, _Path]] = set()  # none comes from there
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
@@ -82,11 +83,13 @@ class SparseTensors:
         """The same, of a node of the module of `view`."""
         if not self._anywhere:
             return None
-        self._seen, self._cut = set(), False
-        found = self._of(node, (), view.indexed.scope(node), view, 0)
-        if found is None and not self._cut:
-            self._barren |= self._seen
-        return found
+        start: list[_Place] = [(node, (), view.indexed.scope(node), view)]
+        reached = reach(start if (node, ()) not in self._barren else (), self._step)
+        for part, path, scope, of in reached:
+            if not path and isinstance(part, ast.Call) and self.made(part, scope, of):
+                return SparseOrigin(of.path, part.lineno)
+        self._barren.update((part, path) for part, path, *_ in reached)
+        return None
 
     @cached_property
     def _anywhere(self) -> bool:
@@ -97,36 +100,18 @@ class SparseTensors:
         graph = self._project.modules.graph
         return not graph.connected(self._project.path).isdisjoint(_making(self._project.modules))
 
-    def _of(
-        self, node: ast.expr | None, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
-    ) -> SparseOrigin | None:
-        self._cut = self._cut or depth > _MOST_HANDS
-        if node is None or depth > _MOST_HANDS:
-            return None
-        key = (node, path)
-        if key in self._seen or key in self._barren:
-            return None
-        self._seen.add(key)
-        return self._looked_at(node, path, scope, view, depth)
-
-    def _looked_at(
-        self, node: ast.expr, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
-    ) -> SparseOrigin | None:
-        for part, rest, home, of in self._parts(node, path, scope, view, depth):
-            found = self._of(part, rest, home, of, depth + 1)
-            if found is not None:
-                return found
-        if not path and isinstance(node, ast.Call) and self.made(node, scope, view):
-            return SparseOrigin(view.path, node.lineno)
-        return None
+    def _step(self, place: _Place) -> Iterator[_Place]:
+        """Yield the expressions that `place` may be, without those that no sparse tensor comes from."""
+        for part, path, scope, view in self._parts(*place):
+            is_known = part is None or len(path) > _LONGEST_PATH or (part, path) in self._barren
+            if part is not None and not is_known:
+                yield part, path, scope, view
 
     def made(self, node: ast.Call, scope: Scope, view: View) -> bool:
         """True if the call itself is what is looked for."""
         return _makes(node, scope)
 
-    def _parts(
-        self, node: ast.expr, path: tuple[_Step, ...], scope: Scope, view: View, depth: int
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+    def _parts(self, node: ast.expr, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
         """What `node`, or the part of it at `path`, may be."""
         match node:
             case ast.IfExp(body=body, orelse=orelse):
@@ -156,9 +141,7 @@ class SparseTensors:
             case ast.Call():
                 yield from self._called(node, path, scope, view)
 
-    def _named(
-        self, node: ast.Name, path: tuple[_Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+    def _named(self, node: ast.Name, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
         found = scope.find(node.id)
         if found is None:
             return
@@ -171,17 +154,13 @@ class SparseTensors:
             elif binding.how == "import" and view.modules is not None:
                 yield from self._imported(binding.dotted, path, view)
 
-    def _passed(
-        self, binding: Binding, path: tuple[_Step, ...], home: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+    def _passed(self, binding: Binding, path: _Path, home: Scope, view: View) -> Iterator[_Part]:
         target = self.callees.target_of(home, view)
         if target is not None and isinstance(binding.node, ast.arg) and self._anywhere:
             for source in self.passed.of(target, binding.node.arg):
                 yield source.node, path, source.scope, source.view
 
-    def _imported(
-        self, dotted: str, path: tuple[_Step, ...], view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+    def _imported(self, dotted: str, path: _Path, view: View) -> Iterator[_Part]:
         """`from data import adj`."""
         found = view.modules.locate(dotted, view.path) if view.modules is not None else None
         if found is None or len(found[1]) != 1 or found[0] == view.path or not self._anywhere:
@@ -194,8 +173,8 @@ class SparseTensors:
                     yield binding.value, (*binding.path, *path), module, other
 
     def _attribute(
-        self, node: ast.Attribute, path: tuple[_Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+        self, node: ast.Attribute, path: _Path, scope: Scope, view: View
+    ) -> Iterator[_Part]:
         dotted = resolve(node, scope)
         if dotted is not None:
             yield from self._imported(dotted, path, view)
@@ -217,9 +196,7 @@ class SparseTensors:
         else:
             yield from ((value, path, home, view) for value, home in assigned_to(node, view))
 
-    def _called(
-        self, node: ast.Call, path: tuple[_Step, ...], scope: Scope, view: View
-    ) -> Iterator[tuple[ast.expr | None, tuple[_Step, ...], Scope, View]]:
+    def _called(self, node: ast.Call, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
         dotted = resolve(node.func, scope)
         if dotted in _WRAPPING and node.args:
             yield node.args[0], path, scope, view
