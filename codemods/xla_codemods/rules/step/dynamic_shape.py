@@ -181,7 +181,7 @@ _CUT = "a batch that is cut at its longest sample has a different length each ti
 _ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
 _SAME_MASK = (
     "the mask selects the same elements in every step, but XLA reads the mask from the device each time: compute its "
-    "indices once, on the host (`index = mask.nonzero(as_tuple=True)`), and use `x[index]`"
+    "indices once, on the host (`mask.nonzero(as_tuple=True)`), and use them in place of the mask"
 )
 
 RULE = Rule(
@@ -294,16 +294,19 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.file
 def masked(script: Script) -> Iterator[Finding]:
-    """`x[mask]`, read or written."""
+    """`x[mask]`, read or written, and `x[:, mask]`, read."""
     for node, _ in script.index.of(ast.Subscript):
-        if isinstance(node.slice, (ast.Constant, ast.Slice, ast.Tuple)):
-            continue
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        indices = [part for part in parts if not isinstance(part, (ast.Constant, ast.Slice))]
         if isinstance(node.ctx, ast.Store):
-            yield from _written(script, node)
-        elif isinstance(node.ctx, ast.Load) and is_constant_mask(script, node.slice):
+            if indices == [node.slice]:
+                yield from _written(script, node)
+        elif not isinstance(node.ctx, ast.Load):
+            continue
+        elif any(is_constant_mask(script, index) for index in indices):
             if _is_of_the_device(script, node.value) and _is_repeated(script, node):
                 yield RULE.finding(script, node, _SAME_MASK, effort=LOW)
-        elif isinstance(node.ctx, ast.Load) and _is_selection(script, node):
+        elif any(_is_selection(script, node.value, index) for index in indices):
             if _is_repeated(script, node):
                 message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
                 yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
@@ -346,13 +349,13 @@ def _last(func: ast.expr) -> str:
     return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
-def _is_selection(script: Script, node: ast.Subscript) -> bool:
+def _is_selection(script: Script, selected: ast.expr, index: ast.expr) -> bool:
     """What has a mask on the device for an index is a tensor there, too, where nothing says otherwise."""
-    if is_mask(script, node.slice):
-        return _is_of_the_device(script, node.value)
-    if not (script.accelerated and is_called_a_mask(script, node.slice)):
+    if is_mask(script, index):
+        return _is_of_the_device(script, selected)
+    if not (script.accelerated and is_called_a_mask(script, index)):
         return False
-    value = script.value(node.value)
+    value = script.value(selected)
     return value.has(TENSOR) and not value.kinds & {ARRAY, HOST, BATCH}
 
 

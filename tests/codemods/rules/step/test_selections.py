@@ -131,3 +131,44 @@ def test_a_mask_that_is_rolled_is_as_constant_as_before() -> None:
     (found,) = [f for f in check(ROLLED.encode()) if f.code == "XLA504"]
     assert found.line == 5
     assert "the same elements in every step" in found.message
+
+
+@pytest.mark.parametrize(
+    ("buffer", "selection", "message"),
+    [
+        ("torch.arange(n) % 2 == 0", "y[:, self.mask]", "the same elements in every step"),
+        ("torch.ones(n, dtype=torch.bool)", "y[..., self.mask]", "the same elements in every step"),
+        (
+            "torch.ones(n, dtype=torch.bool)",
+            "y.t()[self.mask, 0]",
+            "the same elements in every step",
+        ),
+        ("torch.arange(n)", "y[:, y[0] > 0]", "depends on data"),
+        ("torch.arange(n)", "y[:, self.mask]", None),
+        ("torch.arange(n)", "y[:, 0]", None),
+    ],
+)
+def test_a_mask_among_other_indices_selects_too(
+    buffer: str, selection: str, message: str | None
+) -> None:
+    script = f"""\
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, n=4):
+        super().__init__()
+        self.layer = nn.Linear(n, n)
+        self.register_buffer("mask", {buffer})
+    def forward(self, x):
+        y = self.layer(x)
+        return {selection}.sum()
+model = Model().cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for x in range(4):
+    loss = model(torch.randn(3, 4).cuda())
+    loss.backward()
+    optimizer.step()
+"""
+    found = [f.message for f in check(script.encode()) if f.code == "XLA504"]
+    assert len(found) == (message is not None)
+    assert all(message in text for text in found if message is not None)
