@@ -57,6 +57,7 @@ class Tracer:
         self._known: dict[Any, int] = {}
         self.values: dict[int, torch.Tensor] = {}  # of tensors, by number, that were known at a cut
         self._saving = 0
+        self._is_stopped = False  # amid a step: what is pending then is no graph of the script's
         self._last_new = 0  # the optimizer step after which the newest graph was found
 
     def cut(self) -> None:
@@ -110,6 +111,7 @@ class Tracer:
         """
         if phases.steps - self._last_new >= self._plan.patience:
             records.write("stopped", steps=phases.steps)
+            self._is_stopped = True
             raise TrainingStopped
 
     def end(self) -> None:
@@ -156,7 +158,7 @@ class Tracer:
         return set(ids), [same[i] for i, one in enumerate(ids) if one in updated and i in same]
 
     def _keep(self, key: Any, graph: mlir.Graph, why: str, donors: int, beside: int) -> None:
-        if not graph.results:
+        if self._is_stopped or not graph.results:
             return
         number = len(self._known)
         self._known[key] = number

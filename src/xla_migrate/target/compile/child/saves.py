@@ -7,7 +7,9 @@ same shapes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -60,19 +62,34 @@ def _remember(file: Any, obj: Any) -> None:
 
 
 def _follow_moves() -> None:
-    """A checkpoint that was written beside and moves into place: its name moves, if there is no file."""
-    for name in ("rename", "replace"):
-        setattr(os, name, _moving(getattr(os, name)))
+    """A checkpoint that is moved, copied or removed: its name is, if there is no file."""
+    for owner, name in ((os, "rename"), (os, "replace"), (shutil, "move")):
+        setattr(owner, name, _moving(getattr(owner, name), _saved.pop))
+    for name in ("copyfile", "copy", "copy2"):
+        setattr(shutil, name, _moving(getattr(shutil, name), _saved.__getitem__))
+    for name in ("remove", "unlink"):
+        setattr(os, name, _removing(getattr(os, name)))
 
 
-def _moving(move: Callable[..., None]) -> Callable[..., None]:
-    def moved(src: Any, dst: Any, **kwargs: Any) -> None:
-        if _path(src) in _saved:
-            _saved[_path(dst)] = _saved.pop(_path(src))
-        else:
-            move(src, dst, **kwargs)
+def _moving(move: Callable[..., Any], take: Callable[[str], Any]) -> Callable[..., Any]:
+    @functools.wraps(move)
+    def moved(src: Any, dst: Any, *args: Any, **kwargs: Any) -> Any:
+        if _path(src) not in _saved:
+            return move(src, dst, *args, **kwargs)
+        into = os.path.join(dst, os.path.basename(src)) if os.path.isdir(dst) else dst
+        _saved[_path(into)] = take(_path(src))
+        return into
 
     return moved
+
+
+def _removing(remove: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(remove)
+    def removed(path: Any, *args: Any, **kwargs: Any) -> None:
+        if _saved.pop(_path(path), None) is None:
+            remove(path, *args, **kwargs)
+
+    return removed
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
