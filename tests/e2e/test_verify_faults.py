@@ -167,7 +167,7 @@ FAULTS = {
         BUILD,
         0,
         tensor="head.weight",
-        told="were weights untied",
+        told="untied, froze or added weights",
     ),
     "an optimizer on stale parameters": Fault(
         BUILD,

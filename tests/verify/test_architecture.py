@@ -62,6 +62,7 @@ def test_arrows_between_the_rooms_go_one_way() -> None:
     assert wrong == []
 
 
+WIDTH = "xla_migrate.reports.width"  # of the terminal
 ERRORS = "xla_migrate.known_errors.explain"
 
 
@@ -73,7 +74,7 @@ def test_no_room_asks_the_command_and_only_experiments_ask_the_rest_of_the_packa
                 continue
             known = room(name) == "experiments" and other.startswith(allowed)
             # `probe` is what `doctor` runs in a process of its own, on the runtime.
-            version = room(name) == "report" and other in ("xla_migrate", ERRORS)
+            version = room(name) == "report" and other in ("xla_migrate", ERRORS, WIDTH)
             probes = name.endswith(".probe") and (
                 other == "xla_migrate" or other.startswith("xla_migrate.runtime")
             )
