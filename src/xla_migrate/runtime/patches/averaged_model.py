@@ -1,4 +1,4 @@
-"""``torch.optim.swa_utils.AveragedModel`` keeps averages in separate memory.
+"""``torch.optim.swa_utils.AveragedModel`` uses separate memory.
 
 The fault: it begins with a copy of each weight, and keeps copies of buffers. On XLA a copy comes to
 share its source's memory (fact 3.12): if the source does not change, as in a frozen layer, or all

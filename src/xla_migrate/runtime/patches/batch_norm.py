@@ -1,4 +1,4 @@
-"""Batch norms keep the unbiased running variance, can be frozen, and take half precision beside float32 weights.
+"""Batch norms keep the unbiased running variance, can be frozen, and take half precision with float32 weights.
 
 The fault: torch keeps the unbiased variance of each batch (divided by n - 1), for evaluation. torch_xla
 keeps the biased one (divided by n), silently: with 16 values per channel a variance that is 6% too
