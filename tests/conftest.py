@@ -39,16 +39,16 @@ else:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each of xdist's workers whole files (see `whole_files`)."""
-    from .whole_files import Files
+    """Give each of xdist's workers whole rooms (see `rooms`)."""
+    from .rooms import Rooms
 
-    return Files(config, log)
+    return Rooms(config, log)
 
 
 @pytest.hookimpl(trylast=True)  # when those that are not wanted are gone
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
-        from .whole_files import longest_first
+        from .rooms import longest_first
 
         longest_first(items)
 

@@ -1,0 +1,43 @@
+"""Which tests xdist's workers take together, and in which order: `pytest -n 2`.
+
+A file's tests share results of its fixtures, so a file is what is given away. The runtime's tests share more: its
+patches, process groups and chosen backends belong to a process, and they run in the order of their folders, in one. Before them
+come the tests that compute on XLA, too: in a process that has gone backward on the CPU before, backward on XLA fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+_RUNTIME = "tests/runtime/"
+TOGETHER = (_RUNTIME, "tests/codemods/rules/test_torch_xla.py")
+
+
+def room(test: str) -> str:
+    """What the test of this id goes with."""
+    return _RUNTIME if test.startswith(TOGETHER) else test.partition("::")[0]
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put whole folders first, then files that train: short files fill the gaps at the end."""
+    train = {room(item.nodeid) for item in items if item.get_closest_marker("e2e")}
+
+    def place(item: pytest.Item) -> tuple[bool, bool]:
+        own = room(item.nodeid)
+        return own != _RUNTIME, own not in train
+
+    items.sort(key=place)
+
+
+class Rooms(LoadScopeScheduling):
+    """xdist's scheduler of whole files, for rooms, in the order of the tests."""
+
+    def __init__(self, config: Any, log: Any) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return room(nodeid)

@@ -1,0 +1,32 @@
+"""What xdist's workers are given: the runtime's tests together and first, of others a file at a time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("xdist")
+
+from .rooms import longest_first, room
+
+
+def item(nodeid: str, trains: bool = False) -> Any:
+    mark = pytest.mark.e2e if trains else None
+    return SimpleNamespace(
+        nodeid=nodeid, get_closest_marker=lambda name: mark if name == "e2e" else None
+    )
+
+
+def test_the_runtimes_tests_stay_together() -> None:
+    files = ("tests/runtime/test_step.py", "tests/runtime/compat/test_timm.py")
+    assert {room(f"{file}::test_it[a::b]") for file in files} == {"tests/runtime/"}
+    assert room("tests/cli/test_style.py::test_it[a::b]") == "tests/cli/test_style.py"
+
+
+def test_whole_folders_come_first_then_files_that_train() -> None:
+    asked = ["tests/cli/a.py::x", "tests/cli/b.py::x", "tests/cli/b.py::y", "tests/runtime/c.py::x"]
+    items = [item(nodeid, trains=nodeid == "tests/cli/b.py::y") for nodeid in asked]
+    longest_first(items)
+    assert [i.nodeid for i in items] == [asked[3], asked[1], asked[2], asked[0]]
