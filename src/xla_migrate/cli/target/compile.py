@@ -252,12 +252,17 @@ def _tell_traced(
 ) -> None:
     """Print what the tracing alone tells: the number of graphs and operations without a kernel."""
     if asked.output_format == "json":
-        print(json.dumps(_plain_traced(traced, asked, ops, place), indent=2))
+        plain = _plain_traced(traced, asked, ops, place)
+        problem = report.placed(traced.problem, place) or None
+        # Without --for, the number of graphs is the document itself.
+        print(
+            json.dumps({**plain.pop("number_of_graphs", {}), **plain, "problem": problem}, indent=2)
+        )
         return
     if asked.max_graphs is not None:
         print("\n".join(report.count_lines(traced, asked.max_graphs, place)))
     if ops is not None:
-        print("\n".join(kernels.lines(traced.missing, ops, traced.steps, place)))
+        print("\n".join(kernels.lines(traced.kernels, ops, traced.steps, place)))
     if asked.max_graphs is None and not asked.target:
         print("".join(f"{line}\n" for line in report.problem_lines(traced, place)), end="")
 
@@ -270,10 +275,10 @@ def _plain_traced(
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if asked.max_graphs is not None:
-        found |= report.plain_count(traced, place)
+        found["number_of_graphs"] = report.plain_count(traced, place)
     if ops is not None:
-        found["kernels"] = kernels.plain(traced.missing, ops, traced.steps, place)
-    return found | {"problem": report.placed(traced.problem, place) or None}
+        found["kernels"] = kernels.plain(traced.kernels, ops, traced.steps, place)
+    return found
 
 
 def _code_of_traced(traced: Tracing, asked: argparse.Namespace) -> int:
@@ -281,9 +286,10 @@ def _code_of_traced(traced: Tracing, asked: argparse.Namespace) -> int:
     if asked.max_graphs is not None:
         causes = graph_count.groups(traced.causes, traced.steps)
         is_over = graph_count.predicted(causes, traced.left_out) > asked.max_graphs
-    if is_over or (asked.ops and traced.missing):
+    if is_over or (asked.ops and traced.kernels.missing):
         return 1
-    return 2 if traced.problem else 0
+    is_empty = asked.ops is not None and not traced.kernels.operations
+    return 2 if traced.problem or is_empty else 0
 
 
 def _tell(
@@ -294,11 +300,7 @@ def _tell(
 ) -> None:
     if asked.output_format == "json":
         plain = report.plain(outcome, place)
-        traced = _plain_traced(outcome.tracing, asked, ops, place)
-        if asked.max_graphs is not None:
-            plain["number_of_graphs"] = {k: v for k, v in traced.items() if k != "kernels"}
-        if "kernels" in traced:
-            plain["kernels"] = traced["kernels"]
+        plain |= _plain_traced(outcome.tracing, asked, ops, place)
         print(json.dumps(plain, indent=2))
         return
     print("\n".join(report.lines(outcome, place)))

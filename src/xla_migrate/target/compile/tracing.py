@@ -17,7 +17,7 @@ from ...ports import free_port
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
 from ...verify.judge.trace import Recompile
-from ..kernels.report import Missing
+from ..kernels.report import LookUp, Missing
 from ..kernels.targets import KernelTarget
 from .plan import VARIABLE, Plan
 
@@ -68,7 +68,7 @@ class Tracing:
         steps: optimizer steps that were traced.
         left_out: batches that passes over a DataLoader left out.
         causes: why each graph is new, if that was asked for.
-        missing: operations without a kernel, if that was asked for.
+        kernels: the operations that were looked up, if that was asked for.
         stopped: the script was ended because nothing new came.
         output: what it printed.
         problem: why it did not come to its end, or "".
@@ -80,7 +80,7 @@ class Tracing:
     steps: int = 0
     left_out: int = 0
     causes: list[Recompile] = field(default_factory=list)
-    missing: list[Missing] = field(default_factory=list)
+    kernels: LookUp = field(default_factory=LookUp)
     stopped: bool = False
     output: str = ""
     problem: str = ""
@@ -247,7 +247,10 @@ def _take(out: Tracing, event: dict[str, Any]) -> None:
         message = (event["message"].splitlines() or [""])[0][:400]
         out.problem = f"{place}{event['type']}: {message}"
     elif kind == "kernel":
-        out.missing.append(Missing(**{k: v for k, v in event.items() if k != "kind"}))
+        out.kernels.missing.append(Missing(**{k: v for k, v in event.items() if k != "kind"}))
+    elif kind == "looked up":
+        out.kernels.operations |= {*event["operations"]}
+        out.kernels.unknown |= {*event["unknown"]}
     elif kind == "left out":
         out.left_out += max(event["batches"], 0)
     elif kind in ("end", "stopped"):

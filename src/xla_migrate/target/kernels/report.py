@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .alternatives import alternative
@@ -31,26 +31,41 @@ class Missing:
     count: int
 
 
-def lines(
-    found: Sequence[Missing], target: KernelTarget, steps: int, place: Place
-) -> Iterator[str]:
+@dataclass
+class LookUp:
+    """What was looked up for a traced script.
+
+    Attributes:
+        operations: on the device, with a kernel or without.
+        missing: those without a kernel, or their parts, in the order of the script.
+        unknown: those that are made of others, which are not known without values.
+    """
+
+    operations: set[str] = field(default_factory=set)
+    missing: list[Missing] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+
+
+def lines(found: LookUp, target: KernelTarget, steps: int, place: Place) -> Iterator[str]:
     """Yield the report.
 
     Args:
-        found: in the order of the script.
+        found: of the script.
         target: of `--ops`.
         steps: optimizer steps that were traced.
         place: of the script as the user has it, for a `file:line` of the traced one.
     """
-    operations = {one.operation for one in found}
-    if not found:
-        yield f"{target.name}: every operation that was traced has a kernel ({target.source}; {steps} steps traced)"
-        return
-    yield (
-        f"{target.name}: {len(operations)} {'operation has' if len(operations) == 1 else 'operations have'} no kernel "
-        f"({target.source}; {steps} steps traced)"
-    )
-    for (operation, where, is_backward), group in _by_line(found).items():
+    source = f"{target.source}; {steps} optimizer steps traced"
+    missing = {one.operation for one in found.missing}
+    if not found.operations:
+        yield f"{target.name}: the script ran no operation on the device"
+    elif missing:
+        have = "operation has" if len(missing) == 1 else "operations have"
+        yield f"{target.name}: {len(missing)} {have} no kernel ({source})"
+    else:
+        known = len(found.operations - found.unknown)
+        yield f"{target.name}: no operation without a kernel among {known} ({source})"
+    for (operation, where, is_backward), group in _by_line(found.missing).items():
         phase = ", backward pass" if is_backward else ""
         count = sum(one.count for one in group)
         yield (
@@ -59,6 +74,8 @@ def lines(
         )
         if instead := alternative(operation):
             yield f"        instead: {instead}"
+    if found.unknown:
+        yield f"    unknown, because their parts need values: {', '.join(sorted(found.unknown))}"
 
 
 def _by_line(found: Sequence[Missing]) -> dict[tuple[str, str, bool], list[Missing]]:
@@ -81,14 +98,14 @@ def _frequency(count: int, steps: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def plain(
-    found: Sequence[Missing], target: KernelTarget, steps: int, place: Place
-) -> dict[str, Any]:
+def plain(found: LookUp, target: KernelTarget, steps: int, place: Place) -> dict[str, Any]:
     """Return the same for JSON."""
     return {
         "target": target.name,
         "source": target.source,
         "optimizer_steps": steps,
+        "looked_up": len(found.operations),
+        "unknown": sorted(found.unknown),
         "missing": [
             {
                 "operation": one.operation,
@@ -99,6 +116,6 @@ def plain(
                 "consequence": target.consequence,
                 "alternative": alternative(one.operation) or None,
             }
-            for one in found
+            for one in found.missing
         ],
     }

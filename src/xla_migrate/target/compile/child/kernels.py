@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,10 +25,16 @@ _COMPOSITES = (
     "CompositeExplicitAutograd",
 )
 _found: Counter[tuple[str, str, str, bool]] = Counter()
+_looked_up: set[str] = set()
+_unknown: set[str] = set()
+
+_Names = frozenset[str]
+# Called before an operation; what it returns is called after it, for the names of those without a kernel.
+_Look = Callable[[Any, Any, Any], Callable[[], _Names]]
 
 
 def watch(torch_xla: Any, target: str, listed: Sequence[str]) -> None:
-    """Look at each operation of this process from now on.
+    """Look at each operation on the device in this process from now on.
 
     Args:
         torch_xla: the package.
@@ -35,33 +42,63 @@ def watch(torch_xla: Any, target: str, listed: Sequence[str]) -> None:
         listed: as in `KernelTarget.listed`.
     """
     modules.follow()
+    names = frozenset(listed)
     if target == XLA:
-        mode: TorchDispatchMode = _Counted(torch_xla._XLAC)
-    elif target == TPU:
-        mode = _Looked(_Kernels(frozenset(listed)).missing)
+        look: _Look = _Fallbacks(torch_xla._XLAC).look
     else:
-        mode = _Looked(lambda op, args, kwargs: _listed(op, frozenset(listed)))
-    mode.__enter__()  # type: ignore[no-untyped-call]
+        look = _before(_Kernels(names).missing if target == TPU else partial(_listed, names))
+    _Watch(look).__enter__()  # type: ignore[no-untyped-call]
     atexit.register(_tell)
 
 
-class _Counted(TorchDispatchMode):
-    """Notes the operations that torch_xla runs on the CPU: it counts each by name."""
+class _Watch(TorchDispatchMode):
+    """Notes the operations on the device that have no kernel."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, look: _Look) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._library = library
+        self._look = look
 
     def __torch_dispatch__(
         self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        before = self._counts(op)
-        result = _run(op, args, kwargs)
-        for name, count in self._counts(op).items():
-            if count != before.get(name) and name != _READ:
-                _note(name)
+        has_tensor = _has_tensor_on_device(args, kwargs)
+        run = op if has_tensor else partial(_functionalized, op)
+        if not has_tensor and not _is_created_on_device(kwargs):
+            return run(*args, **kwargs)
+        _looked_up.add(op.name())
+        missing = self._look(op, args, kwargs)
+        result = run(*args, **kwargs)
+        for name in missing():
+            _note(name)
         return result
+
+
+def _functionalized(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run an operation that may put a new tensor on the device, as without a mode.
+
+    A mode leaves functionalization out. torch_xla wraps new tensors for it, and refuses to mix them with others later.
+    """
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    without = excluded.remove(torch._C.DispatchKey.Functionalize)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), without):
+        return op(*args, **kwargs)
+
+
+class _Fallbacks:
+    """Finds the operations that torch_xla runs on the CPU: it counts each by name. `library` is its `_XLAC`."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def look(self, op: Any, args: Any, kwargs: Any) -> Callable[[], _Names]:
+        """Count before the operation, and again when the returned function is called."""
+        before = self._counts(op)
+        return lambda: frozenset(
+            name
+            for name, count in self._counts(op).items()
+            if count != before.get(name) and name != _READ
+        )
 
     def _counts(self, op: Any) -> dict[str, int | None]:
         """Of the operation; of all if it has no kernel, since it may be made of others."""
@@ -71,38 +108,17 @@ class _Counted(TorchDispatchMode):
         return {name: self._library._xla_counter_value(name) for name in names}
 
 
-class _Looked(TorchDispatchMode):
-    """Notes the operations, or their parts, that a function finds to have no kernel."""
+def _before(missing: Callable[[Any, Any, Any], _Names]) -> _Look:
+    """Ask `missing` before the operation, which may change its arguments."""
 
-    def __init__(self, missing: Callable[[Any, Any, Any], frozenset[str]]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._missing = missing
+    def look(op: Any, args: Any, kwargs: Any) -> Callable[[], _Names]:
+        names = missing(op, args, kwargs)
+        return lambda: names
 
-    def __torch_dispatch__(
-        self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if _is_on_device(args, kwargs):
-            for name in self._missing(op, args, kwargs):
-                _note(name)
-        return _run(op, args, kwargs)
+    return look
 
 
-def _run(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run the operation as without a mode.
-
-    A mode leaves functionalization out. torch_xla wraps new tensors of the device for it, and refuses to mix them with
-    others later.
-    """
-    if _has_tensor_on_device(args, kwargs):
-        return op(*args, **kwargs)
-    excluded = torch._C._dispatch_tls_local_exclude_set()
-    without = excluded.remove(torch._C.DispatchKey.Functionalize)
-    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), without):
-        return op(*args, **kwargs)
-
-
-def _listed(op: Any, without: frozenset[str]) -> frozenset[str]:
+def _listed(without: _Names, op: Any, args: Any, kwargs: Any) -> _Names:
     return frozenset({op.name()} if {op.name(), op._schema.name} & without else ())
 
 
@@ -110,14 +126,14 @@ class _Kernels:
     """Finds the parts of an operation without a kernel, once for each operation.
 
     Composite operations, and functions of structured ones, are made of others: they run on tensors without values,
-    and their parts are looked up. Where that is not possible, nothing is reported.
+    and their parts are looked up. An operation for which that is not possible is noted as unknown.
     """
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: _Names) -> None:
         self._names = names
-        self._known: dict[str, frozenset[str]] = {}
+        self._known: dict[str, _Names] = {}
 
-    def missing(self, op: Any, args: Any, kwargs: Any) -> frozenset[str]:
+    def missing(self, op: Any, args: Any, kwargs: Any) -> _Names:
         """Return the names of the parts, or of the operation itself, that have no kernel."""
         name: str = op.name()
         if name in self._names or name.startswith(_OF_TORCH_XLA):
@@ -127,26 +143,27 @@ class _Kernels:
             self._known[name] = self._parts(op, args, kwargs)
         return self._known[name]
 
-    def _parts(self, op: Any, args: Any, kwargs: Any) -> frozenset[str]:
+    def _parts(self, op: Any, args: Any, kwargs: Any) -> _Names:
         has = torch._C._dispatch_has_kernel_for_dispatch_key
         composite = next((key for key in _COMPOSITES if has(op.name(), key)), None)
         if composite is None:
             return frozenset({op.name()})
+        key = getattr(torch._C.DispatchKey, composite)
         parts = _Parts(self.missing)
         try:
             with parts:
-                op._op_dk(
-                    getattr(torch._C.DispatchKey, composite), *_shapes(args), **_shapes(kwargs)
-                )
-        except Exception:  # what needs values, or has no kernel for tensors without them
-            return frozenset()
+                op._op_dk(key, *_shapes(args), **_shapes(kwargs))
+        except (
+            Exception
+        ):  # a kernel of any library that needs values, or has none for tensors without them
+            _unknown.add(op.name())
         return frozenset(parts.missing)
 
 
 class _Parts(TorchDispatchMode):
     """Collects the parts of a composite operation that have no kernel."""
 
-    def __init__(self, missing: Callable[[Any, Any, Any], frozenset[str]]) -> None:
+    def __init__(self, missing: Callable[[Any, Any, Any], _Names]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._missing = missing
         self.missing: set[str] = set()
@@ -170,11 +187,9 @@ def _shapes(values: Any) -> Any:
     return tree_map(shape, values)
 
 
-def _is_on_device(args: Any, kwargs: dict[str, Any]) -> bool:
+def _is_created_on_device(kwargs: dict[str, Any]) -> bool:
     device = kwargs.get("device")
-    if device is not None and torch.device(device).type == "xla":
-        return True
-    return _has_tensor_on_device(args, kwargs)
+    return device is not None and torch.device(device).type == "xla"
 
 
 def _has_tensor_on_device(args: Any, kwargs: Any) -> bool:
@@ -194,6 +209,7 @@ def _note(operation: str) -> None:
 
 
 def _tell() -> None:
+    records.write("looked up", operations=sorted(_looked_up), unknown=sorted(_unknown))
     for (operation, place, module, is_backward), count in _found.items():
         records.write(
             "kernel",
