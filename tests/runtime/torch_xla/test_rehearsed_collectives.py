@@ -37,6 +37,8 @@ for name, value in {
     "ranks": [rank, xr.local_ordinal(), xr.world_size(), xm.get_local_ordinal(), xm.is_master_ordinal()],
     "sum": xm.all_reduce(xm.REDUCE_SUM, own).tolist(),
     "max": xm.all_reduce(xm.REDUCE_MAX, own).tolist(),
+    "and": xm.all_reduce(xm.REDUCE_AND, torch.tensor([6, 3 + rank]).to(device)).tolist(),
+    "or": xm.all_reduce(xm.REDUCE_OR, torch.tensor([False, rank == 1]).to(device)).tolist(),
     "own": own.tolist(),
     "sent": sent[0].tolist(),
     "in place": [t.tolist() for t in in_place],
@@ -67,6 +69,8 @@ def test_the_ranks_are_the_launchers(told: list[dict[str, Any]]) -> None:
     [
         ("sum", [3.0, 9.0]),
         ("max", [2.0, 5.0]),
+        ("and", [6, 0]),
+        ("or", [False, True]),
         ("in place", [[1.5, 4.5], [15.0, 45.0]]),
         ("gathered", [[1.0, 5.0], [2.0, 4.0]]),
         ("beside", [[1.0, 5.0, 2.0, 4.0]]),

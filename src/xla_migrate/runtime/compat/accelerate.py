@@ -71,7 +71,7 @@ def patch_accelerate() -> None:
     if rehearsed_collectives.apply():
         _count_processes(state.PartialState._shared_state)
     else:
-        state.PartialState.__init__ = _refusing_copies(state.PartialState.__init__)
+        state.PartialState.__init__ = _and_then(state.PartialState.__init__, _refuse_copies)
     wrapper.__iter__ = _iterator(loaders.synchronize_rng_states)
     prepare = _same_order(accelerate_sharding.whole_steps(loaders.prepare_data_loader))
     # Where it was imported from, and the one place in accelerate that calls it.
@@ -82,7 +82,7 @@ def patch_accelerate() -> None:
     accelerator: Any = importlib.import_module("accelerate.accelerator").Accelerator
     accelerator.log = _logged_in_order(accelerator.log)
     accelerator.end_training = _behind_what_waits(accelerator.end_training)
-    state.PartialState.__init__ = _with_local_rank(state.PartialState.__init__)
+    state.PartialState.__init__ = _and_then(state.PartialState.__init__, _set_local_rank)
     _set_local_rank(state.PartialState._shared_state)
     accelerate_sharding.patch()
 
@@ -161,13 +161,15 @@ def _same_order(prepare: Callable[..., Any]) -> Callable[..., Any]:
     return prepared
 
 
-def _with_local_rank(init: Any) -> Any:
-    @functools.wraps(init)
-    def with_local_rank(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        _set_local_rank(self.__dict__)
+def _and_then(init: Any, act: Callable[[dict[str, Any]], None]) -> Any:
+    """``init``, behind which ``act`` is called with what the object has."""
 
-    return with_local_rank
+    @functools.wraps(init)
+    def initialized(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        act(self.__dict__)
+
+    return initialized
 
 
 def _count_processes(state: dict[str, Any]) -> None:
@@ -177,15 +179,6 @@ def _count_processes(state: dict[str, Any]) -> None:
         state["num_processes"] = runtime.world_size()
         state["process_index"] = runtime.global_ordinal()
         state["local_process_index"] = runtime.local_ordinal()
-
-
-def _refusing_copies(init: Any) -> Any:
-    @functools.wraps(init)
-    def made(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        _refuse_copies(self.__dict__)
-
-    return made
 
 
 def _refuse_copies(state: Any) -> None:

@@ -31,14 +31,13 @@ def share_buffers(
     is_due = True
 
     def before(module: torch.nn.Module, inputs: Any) -> None:
-        if is_due:
-            changed = [m for m, version in _versions(module).items() if version != known.get(m)]
-            buffers = [
-                b for m in changed for b in m.buffers(recurse=False) if b.device.type == "xla"
-            ]
-            if buffers:
-                send(buffers)
-            known.update(_versions(module))
+        if not is_due:
+            return
+        changed = [m for m, version in _versions(module).items() if version != known.get(m)]
+        buffers = [b for m in changed for b in m.buffers(recurse=False) if b.device.type == "xla"]
+        if buffers:
+            send(buffers)
+        known.update({m: _version(m) for m in changed})
 
     def after(module: torch.nn.Module, inputs: Any, output: Any) -> None:
         nonlocal is_due
@@ -48,12 +47,16 @@ def share_buffers(
     model.register_forward_hook(after)
 
 
-def _versions(model: torch.nn.Module) -> dict[torch.nn.Module, list[tuple[int, int]]]:
-    """Which buffers each module has, and how often they were changed in place.
+_Version = list[tuple[int, int]]
+
+
+def _versions(model: torch.nn.Module) -> dict[torch.nn.Module, _Version]:
+    return {module: _version(module) for module in model.modules() if module._buffers}
+
+
+def _version(module: torch.nn.Module) -> _Version:
+    """Return which buffers the module has, and how often they were changed in place.
 
     A batch norm's kernel changes running statistics without a trace, but counts its batches.
     """
-    return {
-        module: [(id(b), b._version) for b in module.buffers(recurse=False)]
-        for module in model.modules()
-    }
+    return [(id(b), b._version) for b in module.buffers(recurse=False)]

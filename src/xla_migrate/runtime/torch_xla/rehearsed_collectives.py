@@ -24,8 +24,8 @@ _SUM = "sum"
 _OPERATIONS: dict[str, Any] = {
     _SUM: dist.ReduceOp.SUM,
     "mul": dist.ReduceOp.PRODUCT,
-    "and": dist.ReduceOp.MIN,  # of flags, 0 and 1
-    "or": dist.ReduceOp.MAX,
+    "and": dist.ReduceOp.BAND,
+    "or": dist.ReduceOp.BOR,
     "min": dist.ReduceOp.MIN,
     "max": dist.ReduceOp.MAX,
 }
