@@ -18,20 +18,20 @@ def good_step(script: Script, test: ast.AST) -> str:
     conditions = []
     for call in walk(test):
         match call:
-            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[value]) if (
-                name in _FAULTS
-            ):
-                pass
-            case ast.Call(func=ast.Attribute(attr=name, value=value), args=[]) if name in _FAULTS:
-                pass
-            case _:
-                continue
-        whole = name == "isfinite"
-        around = script.parent(call)
-        reduced = isinstance(around, ast.Attribute) and around.attr in ("any", "all")
-        among = (".all()" if whole else ".any()") if reduced else ""
-        conditions.append(f"{'' if whole else '~'}torch.{name}({_tensor(script, value)}){among}")
+            case (
+                ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[value])
+                | ast.Call(func=ast.Attribute(attr=name, value=value), args=[])
+            ) if name in _FAULTS:
+                conditions.append(_without_fault(script, call, name, _tensor(script, value)))
     return " & ".join(conditions)
+
+
+def _without_fault(script: Script, call: ast.AST, name: str, tensor: str) -> str:
+    around = script.parent(call)
+    is_reduced = isinstance(around, ast.Attribute) and around.attr in ("any", "all")
+    if name == "isfinite":
+        return f"torch.isfinite({tensor}){'.all()' if is_reduced else ''}"
+    return f"~torch.{name}({tensor}){'.any()' if is_reduced else ''}"
 
 
 def _tensor(script: Script, value: ast.expr) -> str:
