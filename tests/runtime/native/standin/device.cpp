@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -330,9 +331,36 @@ at::Tensor& set_whole_storage_(at::Tensor& self, at::Storage source) {
   return at::native::set_storage_cpu_(self, std::move(source), 0, length, {});
 }
 
+// Operations to which CUDA, too, gives tensors of the host: indices, lengths of sequences, sources of copies.
+const std::set<std::string> TAKE_HOST_TENSORS{
+    "aten::index",     "aten::index_put",     "aten::index_put_",           "aten::_index_put_impl_",
+    "aten::copy_",     "aten::_foreach_copy_", "aten::_pack_padded_sequence", "aten::_unsafe_index",
+    "aten::_copy_from", "aten::_pack_padded_sequence_backward", "aten::tensor_split"};
+
+// Tensors of the host beside the device's, which CUDA refuses; a number without dimensions is taken.
+void refuse_two_devices(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  bool device = false, host = false;
+  auto look = [&](const at::Tensor& one) {
+    if (!one.defined()) return;
+    device |= one.device().type() == KIND;
+    host |= one.is_cpu() && one.dim() > 0;
+  };
+  for (const auto& value : torch::jit::last(stack, op.schema().arguments().size())) {
+    if (value.isTensor()) look(value.toTensor());
+    if (value.isTensorList()) {
+      for (const at::Tensor& one : value.toTensorVector()) look(one);
+    }
+  }
+  TORCH_CHECK(
+      !(device && host) || TAKE_HOST_TENSORS.count(op.operator_name().name),
+      "Expected all tensors to be on the same device, but found the stand-in's and the CPU's in ",
+      op.operator_name());
+}
+
 // The CPU's kernel on copies of the tensors. What draws random numbers draws from the device's
 // stream: the CPU's generator is in the device's state meanwhile.
 void on_the_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  refuse_two_devices(op, *stack);
   if (shares_stream() || !op.hasTag(at::Tag::nondeterministic_seeded)) {
     at::native::cpu_fallback(op, stack);
     return;

@@ -9,6 +9,7 @@ operations in the step's graph: no additional launch, compilation or transfer.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +45,7 @@ def _sign_vectors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
             _randint(0, 2, (n,), generator=generator, device="cpu").float() * 2 - 1
             for n in (rows, columns)
         ]
-        _signs[key] = tuple(torch._C.TensorBase.to(x, key[2]) for x in host)
+        _signs[key] = tuple(_moved_to(x, key[2]) for x in host)
     return _signs[key]
 
 
@@ -62,10 +63,21 @@ def _projection(tensor: torch.Tensor) -> torch.Tensor:
     return torch.dot(torch.mv(x.float(), right), left)
 
 
+def stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Tensors of one shape as rows of one tensor, on the device of the first."""
+    place = real_device(tensors[0])
+    return torch.stack([t if real_device(t) == place else _moved_to(t, place) for t in tensors])
+
+
 def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The 2-norm of each tensor: one vector, in float32."""
-    if not tensors:
-        return torch.zeros(0)
+    """The 2-norm of each tensor: one vector, in float32, on the device of the first."""
+    places = {real_device(t) for t in tensors}
+    if len(places) > 1:  # parts of a model on several devices
+        return stacked([_norms([t])[0] for t in tensors])
+    return _norms(tensors) if tensors else torch.zeros(0)
+
+
+def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     wide = [_wide(t) for t in tensors]
     if real_device(wide[0]).type == "xla":  # norm() there takes twice as long
         return torch.stack([(x * x).sum().float() for x in wide]).sqrt()
@@ -82,12 +94,27 @@ def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
             short_of.append(i)
     parts = [torch.stack(torch._foreach_norm(short))] if short else []
     found = torch.cat([*parts, *rows]).double()
-    lengths = _tensor([1] * len(short) + [len(r) for r in rows], device="cpu")
-    owners = torch.repeat_interleave(
-        _tensor(short_of + rows_of, device="cpu"), lengths, output_size=len(found)
-    )
-    squares = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
+    place = real_device(found)
+    counts = [1] * len(short) + [len(r) for r in rows]
+    owners = _owners((*short_of, *rows_of), tuple(counts), place)
+    squares = torch.zeros(len(tensors), dtype=torch.float64, device=place)
     return squares.index_add_(0, owners, found.square_()).sqrt_().float()
+
+
+@functools.lru_cache(maxsize=64)  # on a GPU, each copy of the numbers would wait for it
+def _owners(numbers: tuple[int, ...], counts: tuple[int, ...], place: torch.device) -> torch.Tensor:
+    """Each number as often as its count says."""
+    given = _tensor(numbers, device="cpu"), _tensor(counts, device="cpu")
+    return _moved_to(torch.repeat_interleave(*given, output_size=sum(counts)), place)
+
+
+@functools.lru_cache(maxsize=64)
+def _roots(shares: tuple[float, ...], place: torch.device) -> torch.Tensor:
+    return _moved_to(_tensor(shares, device="cpu").sqrt_(), place)
+
+
+def _moved_to(tensor: torch.Tensor, place: torch.device) -> torch.Tensor:
+    return torch._C.TensorBase.to(tensor, place)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -117,7 +144,7 @@ def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
     detached = [p.detach() for p in parameters]
     if not detached:
         return torch.zeros(0)
-    return torch.cat([norms(detached), torch.stack([_projection(p) for p in detached])])
+    return torch.cat([norms(detached), stacked([_projection(p) for p in detached])])
 
 
 def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
@@ -156,11 +183,12 @@ def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
     generator.manual_seed(seed)
     for p in parameters:
         noise = _randn(p.shape, generator=generator, device="cpu").mul_(_BF16_UNIT).add_(1)
-        p.mul_(torch._C.TensorBase.to(noise.to(p.dtype), real_device(p)))
+        p.mul_(_moved_to(noise.to(p.dtype), real_device(p)))
 
 
 def moved(parameters: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) -> torch.Tensor:
     """How far each parameter is from its copy (2-norm), by its sample."""
     steps = torch._foreach_sub([_sample(p.detach()) for p in parameters], list(before))
     shares = [p.numel() / max(s.numel(), 1) for p, s in zip(parameters, before, strict=True)]
-    return norms(steps) * _tensor(shares, device="cpu").sqrt_()
+    found = norms(steps)
+    return found * _roots(tuple(shares), real_device(found))

@@ -214,7 +214,7 @@ class Tap:
         fields: dict[str, torch.Tensor] = {}
         with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
             if values:
-                fields["losses"] = torch.stack(
+                fields["losses"] = fingerprints.stacked(
                     [v if v.dtype == torch.float64 else v.float() for v in values]
                 )
             if self.gradients is not None:
