@@ -4,7 +4,9 @@ Each pair of processes runs back to back, in turns of order; what is reported is
 pairs' ratios (1.05: watching adds 5 %) of processors' time, all threads together, since a machine's
 own speed and its other users wander; the ratio of wall-clock times stands beside it.
 
-    PYTHONPATH=src:codemods python docs/bench/verify.py [--pairs 5] [--model gpt|cnn|mlp|deep] [--details N]
+    PYTHONPATH=src:codemods python docs/bench/verify.py [--pairs 5] [--model gpt|cnn|mlp|deep] [--details N] [--side SIDE]
+
+`--side reference` measures the original alone, which needs no torch_xla: on a GPU, for example.
 
 With `--details N` the watched run records batches, and modules and updates of its first N steps, as
 `xla-migrate verify --record` does (N = 2 there), and the size of a recording of 100 steps is printed. `deep` has
@@ -150,13 +152,14 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--model", choices=("gpt", "cnn", "mlp", "deep"))
     parser.add_argument("--details", type=int, default=0)
+    parser.add_argument("--side", choices=("reference", "target"))
     asked = parser.parse_args()
     print(
         "| model | side | processors' ms per step alone | watched / alone | all pairs | wall-clock |"
     )
     print("|---|---|---|---|---|---|")
     for model in [asked.model] if asked.model else ["gpt", "cnn", "mlp"]:
-        for side in ("reference", "target"):
+        for side in [asked.side] if asked.side else ["reference", "target"]:
             processors, wall, alone = ratios(model, side, asked.pairs, asked.details)
             middle, shown = statistics.median(processors), ", ".join(f"{r:.3f}" for r in processors)
             row = f"{alone * 1e3:.1f} | {middle:.3f} | {shown} | {statistics.median(wall):.3f}"

@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from xla_migrate.verify.judge.details import READERS, Details
-from xla_migrate.verify.observe.details import batches, calls, inputs, replay, samples
+from xla_migrate.verify.observe.details import batches, calls, inputs, modules, replay, samples
 from xla_migrate.verify.observe.process import records
 from xla_migrate.verify.observe.process.patching import Patches
 
@@ -139,3 +139,35 @@ def test_a_module_that_raises_does_not_hide_the_next_call(tmp_path: Path, patche
     model(torch.ones(2, 3))
     inputs.step_over(0)
     assert len(written(tmp_path).inputs[0]) == 2
+
+
+class _Two(torch.autograd.Function):
+    """As cuDNN's LSTM: the gradient of an output that is not used is None."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ctx.set_materialize_grads(False)
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx: Any, first: torch.Tensor, second: Any) -> torch.Tensor:
+        assert second is None
+        return first * 2
+
+
+class _TwoOutputs(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return _Two.apply(x)  # type: ignore[no-untyped-call]
+
+
+def test_an_output_without_a_gradient_is_left_out(tmp_path: Path, patches: Patches) -> None:
+    recorder = modules.Recorder()
+    calls.install(patches, [recorder.entered], [recorder.left])
+    used, _ = _TwoOutputs()(torch.ones(3, requires_grad=True))
+    used.sum().backward()
+    recorder.step_over(0)
+    found = written(tmp_path).modules[0]
+    outputs = [tensor for _, side, _, tensor in found.uses if side == 1]
+    assert len(outputs) == 2
+    assert outputs[0] in found.backward
+    assert outputs[1] not in found.backward

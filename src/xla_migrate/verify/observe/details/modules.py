@@ -110,8 +110,9 @@ class Recorder:
     def _gradient_hook(self, number: int) -> Any:
         owner = self.tensors  # of this step
 
-        def hook(gradient: torch.Tensor) -> None:
-            if self.active and self.tensors is owner:
+        def hook(gradient: torch.Tensor | None) -> None:
+            # None for an output that is not used, of a function that leaves such gradients out (cuDNN's LSTM).
+            if self.active and self.tensors is owner and gradient is not None:
                 with clock.harness():
                     self.backward.append(number)
                     self.gradients.append(off_mode(samples.summary, gradient))

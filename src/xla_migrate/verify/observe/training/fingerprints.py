@@ -65,8 +65,7 @@ def _projection(tensor: torch.Tensor) -> torch.Tensor:
 
 def stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Tensors of one shape as rows of one tensor, on the device of the first."""
-    place = real_device(tensors[0])
-    return torch.stack([t if real_device(t) == place else _moved_to(t, place) for t in tensors])
+    return torch.stack(_together(tensors))
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -79,8 +78,11 @@ def norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     wide = [_wide(t) for t in tensors]
-    if real_device(wide[0]).type == "xla":  # norm() there takes twice as long
+    kind = real_device(wide[0]).type
+    if kind == "xla":  # norm() there takes twice as long
         return torch.stack([(x * x).sum().float() for x in wide]).sqrt()
+    if kind != "cpu":  # a GPU sums in parts, and each further kernel costs the host time
+        return torch.stack(torch._foreach_norm(wide)).float()
     short: list[torch.Tensor] = []  # whole tensors, and what is left over of long ones
     rows: list[torch.Tensor] = []  # norms of a long tensor's rows
     short_of, rows_of = [], []
@@ -94,23 +96,17 @@ def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
             short_of.append(i)
     parts = [torch.stack(torch._foreach_norm(short))] if short else []
     found = torch.cat([*parts, *rows]).double()
-    place = real_device(found)
-    counts = [1] * len(short) + [len(r) for r in rows]
-    owners = _owners((*short_of, *rows_of), tuple(counts), place)
-    squares = torch.zeros(len(tensors), dtype=torch.float64, device=place)
+    lengths = _tensor([1] * len(short) + [len(r) for r in rows], device="cpu")
+    owners = torch.repeat_interleave(
+        _tensor(short_of + rows_of, device="cpu"), lengths, output_size=len(found)
+    )
+    squares = torch.zeros(len(tensors), dtype=torch.float64, device="cpu")
     return squares.index_add_(0, owners, found.square_()).sqrt_().float()
 
 
-@functools.lru_cache(maxsize=64)  # on a GPU, each copy of the numbers would wait for it
-def _owners(numbers: tuple[int, ...], counts: tuple[int, ...], place: torch.device) -> torch.Tensor:
-    """Each number as often as its count says."""
-    given = _tensor(numbers, device="cpu"), _tensor(counts, device="cpu")
-    return _moved_to(torch.repeat_interleave(*given, output_size=sum(counts)), place)
-
-
-@functools.lru_cache(maxsize=64)
-def _roots(shares: tuple[float, ...], place: torch.device) -> torch.Tensor:
-    return _moved_to(_tensor(shares, device="cpu").sqrt_(), place)
+def _together(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    place = real_device(tensors[0])
+    return [t if real_device(t) == place else _moved_to(t, place) for t in tensors]
 
 
 def _moved_to(tensor: torch.Tensor, place: torch.device) -> torch.Tensor:
@@ -156,14 +152,14 @@ def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Te
     return out if scale is None else out / scale
 
 
-def copies(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Samples of the parameters before a step, to measure by how much it moves them; None on XLA.
+def copies(parameters: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """Samples of the parameters before a step, one after the other, to measure by how much it moves them; None on XLA.
 
     There a copy would keep the old buffers from being donated; the reference's measure serves both.
     """
     if not parameters or real_device(parameters[0]).type == "xla":
         return None
-    return [_sample(p.detach()).clone() for p in parameters]
+    return torch.cat(_together([_sample(p.detach()) for p in parameters]))
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
@@ -186,9 +182,15 @@ def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
         p.mul_(_moved_to(noise.to(p.dtype), real_device(p)))
 
 
-def moved(parameters: Sequence[torch.Tensor], before: Sequence[torch.Tensor]) -> torch.Tensor:
+def moved(parameters: Sequence[torch.Tensor], before: torch.Tensor) -> torch.Tensor:
     """How far each parameter is from its copy (2-norm), by its sample."""
-    steps = torch._foreach_sub([_sample(p.detach()) for p in parameters], list(before))
-    shares = [p.numel() / max(s.numel(), 1) for p, s in zip(parameters, before, strict=True)]
-    found = norms(steps)
+    now = [_sample(p.detach()) for p in parameters]
+    sizes = [x.numel() for x in now]
+    shares = [p.numel() / max(size, 1) for p, size in zip(parameters, sizes, strict=True)]
+    found = norms(torch.split_with_sizes(torch.cat(_together(now)) - before, sizes))
     return found * _roots(tuple(shares), real_device(found))
+
+
+@functools.lru_cache(maxsize=64)  # on a GPU, each copy of the numbers would wait for it
+def _roots(shares: tuple[float, ...], place: torch.device) -> torch.Tensor:
+    return _moved_to(_tensor(shares, device="cpu").sqrt_(), place)

@@ -51,7 +51,7 @@ class Tap:
         self.live: weakref.WeakSet[Any] = weakref.WeakSet()
         self.running: list[Any] = []  # optimizers inside their step
         self.gradients: torch.Tensor | None = None
-        self.before: list[torch.Tensor] | None = None
+        self.before: torch.Tensor | None = None
         self.parameters: dict[int, list[torch.Tensor]] = {}
         self.built: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self.options: dict[int, list[options.Group]] = {}  # as last written
