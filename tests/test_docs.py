@@ -153,6 +153,12 @@ def test_every_page_has_its_place_in_the_site() -> None:
         assert repr(path.relative_to(DOCS).as_posix()) in listed, path
 
 
+def test_no_page_has_a_mark_where_text_should_be() -> None:
+    marks = re.compile(r"^\W*(?:[A-Z]+_[A-Z_]+|TODO|TBD|XXX)\W*$", re.MULTILINE)
+    found = {page.name: marks.findall(page.read_text()) for page in DOCS.rglob("*.md")}
+    assert not {name: lines for name, lines in found.items() if lines}
+
+
 def test_what_the_architecture_names_is_there() -> None:
     """A page that calls rooms and modules by names that they no longer have sends its readers astray."""
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
