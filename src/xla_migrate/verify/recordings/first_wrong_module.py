@@ -105,7 +105,7 @@ class CallPair:
             other = uses.get((self.calls.get(call, -1), side, place))
             if other is not None:
                 self.tensors.setdefault(tensor, other)
-        self.gradients = dict(zip(target.backward, target.gradients, strict=True))
+        self.gradients = {(tensor, n): row for tensor, n, row in gradients_of(target)}
 
     def wrong(self, call: int, what: str, agree: float, differ: float) -> WrongModule:
         if call == _OUTSIDE:
@@ -156,8 +156,8 @@ class CallPair:
         """Return the first module, from the loss on, that passes back another gradient."""
         scale, agree, good = self._scale(), 1e-7, set[int]()
         bad, differ = None, 0.0
-        for tensor, gradient in self._gradients():
-            mine = self.gradients.get(self.tensors[tensor])
+        for tensor, n, gradient in self._gradients():
+            mine = self.gradients.get((self.tensors[tensor], n))
             apart = math.inf if mine is None else difference(gradient, mine, scale)
             if apart > max(least, jump * agree):
                 bad, differ = tensor, apart
@@ -184,15 +184,15 @@ class CallPair:
         name, differ = own[call]
         return self.wrong(call, f"the gradient of its {name}", agree, differ)
 
-    def _gradients(self) -> Iterator[tuple[int, list[float]]]:
-        for tensor, row in zip(self.reference.backward, self.reference.gradients, strict=True):
+    def _gradients(self) -> Iterator[tuple[int, int, list[float]]]:
+        for tensor, n, row in gradients_of(self.reference):
             if tensor in self.tensors:
-                yield tensor, row
+                yield tensor, n, row
 
     def _scale(self) -> float:
         """Return the factor between all gradients, as a loss scaler makes it: seen at the first of them."""
-        for tensor, row in self._gradients():
-            mine = self.gradients.get(self.tensors[tensor])
+        for tensor, n, row in self._gradients():
+            mine = self.gradients.get((self.tensors[tensor], n))
             if mine is None or not row[0] or not mine[0]:
                 break
             factor = mine[0] / row[0]
@@ -234,6 +234,14 @@ class CallPair:
                 if apart > allowed:
                     out[call] = name, apart
         return out
+
+
+def gradients_of(calls: ModuleCalls) -> Iterator[tuple[int, int, list[float]]]:
+    """Yield (tensor, how many gradients it got before, the summary): a tensor gets one in each backward pass through it."""
+    times: dict[int, int] = {}
+    for tensor, row in zip(calls.backward, calls.gradients, strict=True):
+        n = times[tensor] = times.get(tensor, -1) + 1
+        yield tensor, n, row
 
 
 def _keys(calls: Sequence[ModuleCall]) -> list[tuple[str, int]]:

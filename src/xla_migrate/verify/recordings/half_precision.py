@@ -15,7 +15,7 @@ from ..judge.details import ModuleCalls
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE
-from .first_wrong_module import CallPair, WrongModule
+from .first_wrong_module import CallPair, WrongModule, gradients_of
 
 _LEAST = 1e-4  # relative error of the original that counts: far below a unit of bfloat16
 _FEWEST = 16  # different values of a tensor: R over fewer is chance
@@ -76,8 +76,8 @@ def _ratios(
             r = _r(exact.tensors[tensor], *rows)
             if r is not None and call in ours.calls:
                 yield _Ratio(r, "its output", ours.wrong(call, "output", 0.0, r))
-    for tensor, row in zip(exact.backward, exact.gradients, strict=True):
-        pair = [one.gradients.get(one.tensors.get(tensor, -1)) for one in (theirs, ours)]
+    for tensor, n, row in gradients_of(exact):
+        pair = [one.gradients.get((one.tensors.get(tensor, -1), n)) for one in (theirs, ours)]
         consumers = ours.consumers(tensor)
         if pair[0] is None or pair[1] is None or not consumers:
             continue
