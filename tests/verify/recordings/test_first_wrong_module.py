@@ -120,6 +120,14 @@ def without_bias(module: Any) -> None:
     module.forward = lambda x: F.linear(x, module.weight)
 
 
+def norm_behind_the_attention(layer: Any) -> None:
+    def forward(x: Any) -> Any:
+        x = layer.norm1(x + layer.attention(x))
+        return x + layer.mlp(layer.norm2(x))
+
+    layer.forward = forward
+
+
 FORWARD: list[tuple[str, Callable[[Any], None]]] = [
     ("layers.1.mlp.1", setting("approximate", "tanh")),
     ("layers.2.mlp.1", after(lambda x: x.clamp_min(0))),
@@ -142,6 +150,7 @@ FORWARD: list[tuple[str, Callable[[Any], None]]] = [
     ("layers.0.mlp.0", after(first_row_lost)),
     ("layers.1.attention.o", after(lambda x: x.bfloat16().float())),
     ("layers.2.attention", setting("scored", lambda s: s.bfloat16().float())),
+    ("layers.1", norm_behind_the_attention),
 ]
 BACKWARD: list[tuple[str, Callable[[Any], None]]] = [
     ("layers.1.mlp.2", before(scaled(2.0))),
@@ -157,7 +166,7 @@ BACKWARD: list[tuple[str, Callable[[Any], None]]] = [
     ("stem.act", before(scaled(1.1))),
 ]
 FAULTS = [*FORWARD, *BACKWARD]
-ENOUGH = 29  # of 32: the project's aim is 27 of 30
+ENOUGH = 31  # of 33: the project's aim is 27 of 30
 
 
 def step(folder: Path, plant: Callable[[nn.Module], None], clip: bool = False) -> Any:

@@ -99,13 +99,19 @@ class CallPair:
         self.keys = keys = _keys(reference.calls)
         ours = {k: i for i, k in enumerate(_keys(target.calls))}
         self.calls = {i: ours[key] for i, key in enumerate(keys) if key in ours}
-        uses = {(call, side, place): t for call, side, place, t in target.uses}
-        self.tensors: dict[int, int] = {}  # of the reference -> of the target
+        self.uses = {(call, side, place): t for call, side, place, t in target.uses}
+        self.tensors: dict[
+            int, int
+        ] = {}  # of the reference -> of the target, where it is used first
         for call, side, place, tensor in reference.uses:
-            other = uses.get((self.calls.get(call, -1), side, place))
+            other = self.same_use(call, side, place)
             if other is not None:
                 self.tensors.setdefault(tensor, other)
         self.gradients = {(tensor, n): row for tensor, n, row in gradients_of(target)}
+
+    def same_use(self, call: int, side: int, place: int) -> int | None:
+        """Return the tensor that the target has where the reference's call has this one."""
+        return self.uses.get((self.calls.get(call, -1), side, place))
 
     def wrong(self, call: int, what: str, agree: float, differ: float) -> WrongModule:
         if call == _OUTSIDE:
@@ -118,21 +124,20 @@ class CallPair:
 
     def forward(self, least: float, jump: float) -> WrongModule | None:
         """Return the first module whose output differs, or in which an input of another one is made that differs."""
-        agree, judged = 1e-7, set[int]()
+        agree, judged = 1e-7, set[tuple[int, int]]()
         calls = self.reference.calls
-        for call, side, _, tensor in self.reference.uses:
+        for call, side, place, tensor in self.reference.uses:
             if call not in self.calls:
                 around = self._around(call)
                 if around in self.calls and calls[call].name:
                     what = f"the call of {calls[call].name.partition(':')[2]} is missing and its output"
                     return self.wrong(around, what, agree, math.inf)
                 continue
-            if tensor in judged or tensor not in self.tensors:
+            other = self.same_use(call, side, place)
+            if other is None or (tensor, other) in judged:
                 continue
-            judged.add(tensor)
-            differ = difference(
-                self.reference.tensors[tensor], self.target.tensors[self.tensors[tensor]]
-            )
+            judged.add((tensor, other))
+            differ = difference(self.reference.tensors[tensor], self.target.tensors[other])
             if differ <= max(least, jump * agree):
                 agree = max(agree, differ)
             elif side:
