@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Callable
 from copy import copy
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from .scopes import FunctionNode, Scope
 from .syntax import unparsed
 
 N = TypeVar("N", bound=ast.AST)
+T = TypeVar("T")
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
@@ -36,6 +38,13 @@ class Index:
         self._below: dict[str, dict[FunctionNode, list[ast.Name]]] = {}
         self._functions: dict[ast.AST, FunctionNode | None] = {}
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
+        self._made: dict[object, object] = {}
+
+    def cached(self, make: Callable[[Index], T]) -> T:
+        """Return what `make` makes of this index: made once."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[return-value]
 
     def with_own_values(self) -> Index:
         """Return the same index with values that are inferred anew: a file knows more of itself than others do."""

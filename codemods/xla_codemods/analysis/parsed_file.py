@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Files that have these and that a training program loads may compute a part of each step.
-_COMPUTES = ("import torch", "from torch")
+_COMPUTES = ("import torch", "from torch", ".item()")
 
 _TYPING = frozenset({"typing", "typing_extensions"})
 RUNTIME_IMPORT = "from xla_migrate import runtime as "

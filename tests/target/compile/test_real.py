@@ -27,7 +27,7 @@ def _compiler() -> tuple[interpreter.Compiler | None, str]:
 
 
 COMPILER, WHY = _compiler()
-pytestmark = [pytest.mark.target, pytest.mark.skipif(COMPILER is None, reason=WHY)]
+pytestmark = [pytest.mark.target, pytest.mark.e2e, pytest.mark.skipif(COMPILER is None, reason=WHY)]
 
 
 def matmul(rows: int) -> str:

@@ -13,16 +13,15 @@ from typing import NamedTuple
 from ..index import Index
 from ..inference.instances import CALLED_AS_INSTANCE, names_given
 from ..inference.scaler_names import scaled_by_name
-from ..inference.values import TENSOR, Value, for_others
-from ..nodes import walk
+from ..inference.values import HOST, TENSOR, Value, for_others
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for
+from .element_calls import on_elements
 from .handed_reads import tensor_behind
+from .in_steps import is_beside_a_backward, is_in_a_step
 from .project import TRAINS, Project
 
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
-_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_REPEATED = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Call(NamedTuple):
@@ -59,10 +58,27 @@ class Callers:
 
     def take_part_in_steps(self, function: FunctionNode, owner: str) -> bool:
         """True if one of them stands in a loop or function that computes gradients as well."""
-        if any(_is_beside_a_backward(call) for call in self.of(function, owner)):
+        if any(is_beside_a_backward(c.node, c.home) for c in self.of(function, owner)):
             return True
-        self.project.asked = True
-        return bool(owner) and any(map(_is_in_a_step, self._of_instances(function.name, owner)))
+        return bool(owner) and any(
+            is_in_a_step(c.node, c.home) for c in self._of_objects(function.name, owner)
+        )
+
+    def hand_a_tensor_for(self, read: ast.expr, function: FunctionNode, owner: str) -> bool:
+        """True if one of them is in each step, and `read`, a parameter or an attribute of one, is a tensor of its losses."""
+        root = read.value if isinstance(read, ast.Attribute) else read
+        if not isinstance(root, ast.Name):
+            return False
+        for call in self._in_steps(function, owner):
+            argument = argument_for(root.id, function, call.node, skip_self=bool(owner))
+            if argument is None:
+                continue
+            if not isinstance(read, ast.Attribute):
+                if _is_on_the_accelerator(argument, call):
+                    return True
+            elif f"{_object(argument)}.{read.attr}" in _losses(call.home):
+                return True
+        return False
 
     def hand_tensors_in_steps(self, function: FunctionNode, owner: str) -> bool:
         """True if one of them is in each step, and hands over a tensor, or a dict of losses whose values are not known."""
@@ -75,8 +91,8 @@ class Callers:
     def _in_steps(self, function: FunctionNode, owner: str) -> list[Call]:
         calls = self.of(function, owner)
         if owner and not calls:
-            calls = list(self._of_instances(function.name, owner))
-        return [call for call in calls if _is_in_a_step(call)]
+            calls = list(self._of_objects(function.name, owner))
+        return [call for call in calls if is_in_a_step(call.node, call.home)]
 
     def is_called_in_a_loop(self, function: FunctionNode, owner: str) -> bool:
         """True if another module calls `function` in each turn of a loop; a method of a class by its name.
@@ -119,6 +135,20 @@ class Callers:
                     yield from (Call(node, scope, index) for node, scope in index.calls_of(name))
             else:
                 yield from made
+
+    def _of_objects(self, method: str, owner: str) -> Iterator[Call]:
+        """Yield the calls of `method` on objects of the class `owner`, and on those whose class is not known."""
+        self.project.asked = True
+        yield from self._of_instances(method, owner)
+        if not method.startswith("__"):
+            yield from self._of_elements(method)
+
+    def _of_elements(self, method: str) -> Iterator[Call]:
+        """Yield `callback.on_batch_end(loss)` of `for callback in self.callbacks`, in other modules that train."""
+        for other in sorted(self.modules.with_word(method) & self.modules.having(TRAINS)):
+            index = self.modules.whole(other) if other != self.path else None
+            if index is not None:
+                yield from (Call(node, scope, index) for node, scope in on_elements(method, index))
 
     def _of_instances(self, method: str, owner: str) -> Iterator[Call]:
         """Yield `logger.update(loss=loss)` if the same module has made `logger = Logger()`."""
@@ -192,37 +222,29 @@ def _is_repeated(call: ast.AST, index: Index) -> bool:
     )
 
 
-def _is_beside_a_backward(call: Call) -> bool:
-    around = set(_repeated_around(call.node, call.home))
-    return any(
-        not around.isdisjoint(_repeated_around(backward, call.home))
-        for backward, _ in call.home.calls_of("backward")
-    )
+def _object(argument: ast.expr) -> str:
+    """The text of an argument; a method that is called by a text is given the object itself (`element_calls`)."""
+    return "self" if isinstance(argument, ast.Constant) else ast.unparse(argument)
 
 
-def _is_in_a_step(call: Call) -> bool:
-    """True if `call` runs in each turn of a loop that computes gradients, whatever the conditions."""
-    parents = call.home.parents
-    child: ast.AST = call.node
-    while (current := parents.get(child)) is not None and not isinstance(current, _DEFINED):
-        if isinstance(current, (ast.If, ast.IfExp)) and child is not current.test:
-            return False
-        if isinstance(current, (ast.For, ast.AsyncFor, ast.While)) and child in current.body:
-            inside = set(walk(current))
-            if any(b in inside for b, _ in call.home.calls_of("backward")):
-                return True
-            if any(isinstance(n, ast.Call) and scaled_by_name(n) for n in inside):
-                return True
-        child = current
-    return False
+def _is_on_the_accelerator(argument: ast.expr, call: Call) -> bool:
+    value = call.home.inference.value(argument, call.scope)
+    if value.has(HOST):
+        return False
+    return value.has(TENSOR) or ast.unparse(argument) in _losses(call.home)
+
+
+def _losses(home: Index) -> set[str]:
+    """What gradients are computed of, as text."""
+    functions = [backward.func for backward, _ in home.calls_of("backward")]
+    losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
+    scaled = (scaled_by_name(other) for other, _ in home.of(ast.Call))
+    return losses | {ast.unparse(loss) for loss in scaled if loss is not None}
 
 
 def _hands_a_tensor(call: Call) -> bool:
     value = call.home.inference.value
-    functions = [backward.func for backward, _ in call.home.calls_of("backward")]
-    losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
-    scaled = (scaled_by_name(other) for other, _ in call.home.of(ast.Call))
-    losses.update(ast.unparse(loss) for loss in scaled if loss is not None)
+    losses = _losses(call.home)
     for argument in (*call.node.args, *(k.value for k in call.node.keywords if k.arg)):
         if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
             return True
@@ -234,15 +256,6 @@ def _hands_a_number(call: Call) -> bool:
     """True for `update(loss=loss.item())`, also by way of a name."""
     given = (*call.node.args, *(k.value for k in call.node.keywords if k.arg))
     return any(tensor_behind(argument, call.scope, call.home) for argument in given)
-
-
-def _repeated_around(node: ast.AST, index: Index) -> Iterator[ast.AST]:
-    """The loops and functions that `node` stands in."""
-    current: ast.AST | None = node
-    while current is not None:
-        if isinstance(current, _REPEATED):
-            yield current
-        current = index.parents.get(current)
 
 
 def _name(node: ast.AST) -> str:

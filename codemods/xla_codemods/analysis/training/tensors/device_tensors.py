@@ -95,8 +95,10 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
         case ast.Attribute(value=inner, attr="data"):
             return may_be_read(script, inner)
         case ast.Attribute(attr=name) if name in _OF_OUTPUTS:
-            return _is_backwarded(script, node) or (
-                not value.kinds and script.function(node) in called_in_steps(script)
+            return (
+                _is_backwarded(script, node)
+                or (not value.kinds and script.function(node) in called_in_steps(script))
+                or is_handed_a_tensor(script, node)
             )
         case ast.Name() | ast.Attribute():
             return (

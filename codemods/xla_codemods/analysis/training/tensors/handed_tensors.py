@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ...scopes import FunctionNode
 from ...syntax import unparsed
 
 if TYPE_CHECKING:
@@ -14,11 +15,31 @@ _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"}
 
 
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a tensor by a test around it, in a function that other modules call in their training steps.
+    """True if `node` is a parameter for which other modules pass a tensor in their training steps.
 
-    Or will be one: callers now pass numbers that they read from tensors, and will pass the tensors.
+    Or if a test around it says that it is a tensor. It may become one: callers now pass numbers that they read from tensors,
+    and will pass the tensors.
     """
-    return is_tested(script, node) and any(_handed(script, node))
+    if is_tested(script, node):
+        return any(_handed(script, node))
+    return _is_passed_a_tensor(script, node)
+
+
+def _is_passed_a_tensor(script: Script, node: ast.expr) -> bool:
+    root = node.value if isinstance(node, ast.Attribute) else node
+    if not isinstance(root, ast.Name):
+        return False
+    function, callers = script.function(node), script.callers
+    if not script.runs_accelerated or function is None or callers is None:
+        return False
+    if any(binding.how != "parameter" for binding in script.reaching(root)):
+        return False
+    return callers.hand_a_tensor_for(node, function, _owner(script, function))
+
+
+def _owner(script: Script, function: FunctionNode) -> str:
+    owner = script.parent(function)
+    return owner.name if isinstance(owner, ast.ClassDef) else ""
 
 
 def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
@@ -34,8 +55,7 @@ def _handed(script: Script, node: ast.expr) -> tuple[bool, bool]:
     function, callers = script.function(node), script.callers
     if not script.runs_accelerated or function is None or callers is None:
         return False, False
-    owner = script.parent(function)
-    name = owner.name if isinstance(owner, ast.ClassDef) else ""
+    name = _owner(script, function)
     tensors = callers.hand_tensors_in_steps(function, name)
     return tensors, callers.hand_numbers_in_steps(function, name)
 

@@ -1,0 +1,95 @@
+"""Calls of one module that run in each training step: by the loops in which gradients are computed.
+
+Functions are known by the name by which their own module calls them: `step(x)` or `self.step(x)`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from ...flow.closure import reach
+from ..index import Index
+from ..inference.scaler_names import scaled_by_name
+from ..nodes import walk
+
+_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_REPEATED = (*_LOOPS, *_FUNCTIONS)
+
+
+def is_in_a_step(node: ast.AST, home: Index) -> bool:
+    """True if `node` runs in each turn of a loop that computes gradients, whatever the conditions.
+
+    Or in a function that is called there.
+    """
+    backward = home.cached(_backward_calls)
+    places = reach([node], lambda inner: _calls_around(inner, home))
+    return any(
+        not backward.isdisjoint(walk(loop))
+        for place in places
+        for loop in _loops_around(place, home)
+    )
+
+
+def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
+    """True if `node` stands in a loop or function that computes gradients as well."""
+    around = set(_repeated_around(node, home))
+    return any(
+        not around.isdisjoint(_repeated_around(call, home)) for call, _ in home.calls_of("backward")
+    )
+
+
+def _backward_calls(home: Index) -> frozenset[ast.AST]:
+    """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one."""
+    own: list[ast.AST] = [call for call, _ in home.calls_of("backward")]
+    own += [call for call, _ in home.of(ast.Call) if scaled_by_name(call)]
+    return frozenset(reach(own, lambda call: _calls_around_all(call, home)))
+
+
+def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
+    """The calls of the function around `node`, unless a condition decides whether `node` runs."""
+    chain = list(_up(node, home))
+    is_conditional = any(isinstance(a, (ast.If, ast.IfExp)) and a.test is not c for c, a in chain)
+    return [] if is_conditional else _calls_around_all(node, home)
+
+
+def _calls_around_all(node: ast.AST, home: Index) -> list[ast.AST]:
+    function = home.function(node)
+    if not isinstance(function, _FUNCTIONS):
+        return []
+    return [call for call, _ in home.calls_of(function.name) if _is_of_the_module(call.func)]
+
+
+def _is_of_the_module(func: ast.expr) -> bool:
+    match func:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
+            return True
+    return False
+
+
+def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
+    """The loops of the function around `node` in each of whose turns it runs."""
+    for child, around in _up(node, home):
+        if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
+            return
+        if isinstance(around, _LOOPS) and child in around.body:
+            yield around
+
+
+def _up(node: ast.AST, home: Index) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield (node, its parent) up to the function or class around."""
+    child = node
+    while (around := home.parents.get(child)) is not None and not isinstance(around, _DEFINED):
+        yield child, around
+        child = around
+
+
+def _repeated_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
+    """The loops and functions that `node` stands in."""
+    current: ast.AST | None = node
+    while current is not None:
+        if isinstance(current, _REPEATED):
+            yield current
+        current = home.parents.get(current)

@@ -1,0 +1,141 @@
+"""Reads in meters, hooks and callbacks of other modules, which a training step hands its tensors."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check
+
+HOOKS = """class Hook:
+    def after_step(self, trainer, loss=None):
+        pass
+
+
+class Log(Hook):
+    def __init__(self):
+        self.values = []
+
+    def after_step(self, trainer, loss=None):
+        READ
+"""
+TRAINER = """import torch
+
+
+class Trainer:
+    def __init__(self, model, hooks):
+        self.model = model.cuda()
+        self.hooks = hooks
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def call(self, name, *args):
+        for hook in self.hooks:
+            getattr(hook, name)(self, *args)
+
+    def run_hooks(self, loss):
+        for hook in self.hooks:
+            hook.after_step(self, loss)
+
+    def step(self, x):
+        self.loss = self.model(x.cuda()).mean()
+        self.optimizer.zero_grad()
+        self.loss.backward()
+        self.optimizer.step()
+        return self.loss
+
+    def fit(self, loader):
+        for k, x in enumerate(loader):
+            loss = self.step(x)
+            LINE
+        END
+"""
+GIVEN = "self.values.append(loss.item())"
+OWN = "self.values.append(trainer.loss.item())"
+
+
+def _found(read: str, line: str, end: str = "pass") -> list[int]:
+    files = {
+        "hooks.py": HOOKS.replace("READ", read),
+        "trainer.py": TRAINER.replace("LINE", line).replace("END", end),
+        "train.py": "from hooks import Log\nfrom trainer import Trainer\n",
+    }
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    project = Project(modules, "hooks.py")
+    found = check(modules.files["hooks.py"], Options(), "hooks.py", project)
+    return [finding.line for finding in found if finding.code == "XLA503"]
+
+
+@pytest.mark.parametrize(
+    ("read", "line"),
+    [
+        (GIVEN, "self.run_hooks(self.loss)"),
+        (GIVEN, "self.call('after_step', self.loss)"),
+        (GIVEN, "for h in self.hooks: h.after_step(self, loss=self.loss)"),
+        (GIVEN, "for n, h in enumerate(self.hooks): h.after_step(self, self.loss * 2)"),
+        ("self.values.append(loss.detach().item())", "self.run_hooks(self.loss)"),
+        (OWN, "self.run_hooks(None)"),
+        (OWN, "self.call('after_step')"),
+        (OWN, "for h in self.hooks: h.after_step(self)"),
+    ],
+)
+def test_reads_in_hooks_of_each_step(read: str, line: str) -> None:
+    assert _found(read, line) == [11]
+
+
+@pytest.mark.parametrize(
+    ("read", "line", "end"),
+    [
+        (GIVEN, "if k % 10 == 0: self.run_hooks(self.loss)", "pass"),
+        (f"if trainer.k % 10 == 0: {GIVEN}", "self.run_hooks(self.loss)", "pass"),
+        (GIVEN, "pass", "self.run_hooks(self.loss)"),  # once, at the end
+        (GIVEN, "self.call('before_step', self.loss)", "pass"),
+        (GIVEN, "self.hooks.after_step(self, self.loss)", "pass"),
+        (GIVEN, "self.run_hooks(k)", "pass"),
+        (GIVEN, "self.run_hooks(self.loss.cpu())", "pass"),
+        ("self.values.append(trainer.lr.item())", "self.run_hooks(self.loss)", "pass"),
+    ],
+)
+def test_what_is_not_read_in_each_step(read: str, line: str, end: str) -> None:
+    assert _found(read, line, end) == []
+
+
+METERS = """class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value, n=1):
+        self.sum += value.item() * n
+        self.count += n
+"""
+LOOP = """import torch
+from meters import Meter
+
+model = torch.nn.Linear(4, 4).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+MADE
+for x in batches:
+    out = model(x.cuda())
+    loss = out.pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    LINE
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "lines"),
+    [
+        ("meter = Meter()", "meter.update(loss)", [6]),
+        ("meter = Meter()", "meter.update(value=loss.detach(), n=len(x))", [6]),
+        ("meter, other = Meter(), Meter()", "other.update((out > 0).float().mean())", [6]),
+        ("meters = [Meter()]", "for m in meters: m.update(loss)", [6]),
+        ("meter = Meter()", "meter.update(numpy.float32(3))", []),
+        ("meter = Meter()", "meter.update(numpy.float32(3), loss)", []),
+    ],
+)
+def test_meters_of_another_module_without_torch(made: str, line: str, lines: list[int]) -> None:
+    files = {"meters.py": METERS, "train.py": LOOP.replace("MADE", made).replace("LINE", line)}
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    found = check(METERS.encode(), Options(), "meters.py", Project(modules, "meters.py"))
+    assert [finding.line for finding in found if finding.code == "XLA503"] == lines
