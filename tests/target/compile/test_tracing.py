@@ -225,6 +225,13 @@ def test_made_up_values() -> None:
     assert reads.made_up(torch.zeros(300, 300), False, 0).sum() == 0  # takes no memory
 
 
+def test_made_up_values_are_on_the_host_with_any_default_device() -> None:
+    read = [torch.tensor(5.0), torch.tensor(True), torch.tensor([7, 8])]
+    with torch.device("meta"):
+        made = [reads.made_up(tensor, False, 0) for tensor in read]
+    assert {value.device.type for value in made} == {"cpu"}
+
+
 ACCUMULATES = """
 import torch
 from torch import nn

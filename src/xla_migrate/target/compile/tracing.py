@@ -202,14 +202,15 @@ def read(records: Path) -> Tracing:
     """What the processes of a tracing have told."""
     out = Tracing()
     by_text: dict[str, Traced] = {}
+    compiled: set[tuple[str, ...]] = set()  # texts, with the clones that torch_xla returns too
     for file in sorted(records.glob("events.*.jsonl")):
         numbered: dict[int, Traced] = {}
         for line in file.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             if event["kind"] == "graph":
-                known = len(by_text)
-                numbered[event["number"]] = _graph(event, records, by_text)
-                if len(by_text) > known:
+                graph = numbered[event["number"]] = _graph(event, records, by_text)
+                if (program := (graph.text, *event.get("clones", ()))) not in compiled:
+                    compiled.add(program)
                     out.causes.append(_cause(event))
             elif event["kind"] == "again" and event["number"] in numbered:
                 numbered[event["number"]].times += 1

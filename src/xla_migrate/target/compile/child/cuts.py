@@ -80,7 +80,7 @@ class Tracer:
         if pending:
             key = self._key(pending, why)
             if not self._again(key):
-                self._keep(key, mlir.computed(self._text(pending)), why, 0, 0)
+                self._keep(key, mlir.computed(self._text(pending)), why)
 
     def is_known(self, tensor: torch.Tensor) -> bool:
         """True if a pending tensor follows from a little data that was sent, of integers: a mask, a length, labels.
@@ -124,11 +124,18 @@ class Tracer:
         need = self._library._check_tensor_need_materialization([t for _, t in visible])
         pending = [pair for pair, needed in zip(visible, need, strict=True) if needed]
         tensors = [tensor for _, tensor in pending]
-        key = self._key(tensors, MARK)
-        if not (tensors or phases.seen()) or self._again(key):
+        clones = [
+            tensor
+            for (_, tensor), needed in zip(visible, need, strict=True)
+            if not needed and self._is_clone(tensor)
+        ]
+        key = self._key([*tensors, *clones], MARK)
+        if not (tensors or clones or phases.seen()) or self._again(key):
             return tensors
         # Autograd may hold results that Python does not see: these are in the graph of all that lives.
         graph = mlir.computed(self._text([]))
+        if not graph.results and clones:
+            graph = mlir.parse(self._text(clones))
         if not graph.results:
             return tensors
         inputs, donors = self._inputs_and_donors(tensors, graph) if tensors else (set(), [])
@@ -139,7 +146,8 @@ class Tracer:
             if not needed and number not in inputs
         ]
         why = SAVE if self._saving else MARK
-        self._keep(key, graph, why, len(donors), self._bytes(held))
+        kinds = [f"{clone.dtype} {tuple(clone.shape)}" for clone in clones]
+        self._keep(key, graph, why, len(donors), self._bytes(held), kinds)
         return tensors
 
     def _inputs_and_donors(
@@ -157,7 +165,15 @@ class Tracer:
         same = matching.arguments(own, graph)
         return set(ids), [same[i] for i, one in enumerate(ids) if one in updated and i in same]
 
-    def _keep(self, key: Any, graph: mlir.Graph, why: str, donors: int, beside: int) -> None:
+    def _keep(
+        self,
+        key: Any,
+        graph: mlir.Graph,
+        why: str,
+        donors: int = 0,
+        beside: int = 0,
+        clones: Sequence[str] = (),
+    ) -> None:
         if self._is_stopped or not graph.results:
             return
         number = len(self._known)
@@ -174,6 +190,7 @@ class Tracer:
             steps=phases.steps,
             donors=donors,
             beside=beside,
+            clones=clones,
             spmd=_is_spmd(),
             cause=None if cause is None else asdict(cause),
         )
@@ -201,6 +218,11 @@ class Tracer:
                 if thing.is_leaf and thing.requires_grad and thing.grad is not None:
                     found[self._library._xla_get_tensor_id(thing.grad)] = thing.grad
         return sorted(found.items(), key=lambda pair: pair[0])
+
+    def _is_clone(self, tensor: torch.Tensor) -> bool:
+        """Return True if a graph returns this tensor unchanged: it has the value of another, but no memory yet."""
+        told: str = self._library._get_xla_tensor_debug_info(tensor)
+        return "xla::device_data" in told and "XLAData: None" in told
 
     def _alias(self, tensor: torch.Tensor) -> int:
         """The number of the tensor whose buffer this one takes over; its own, if of none."""

@@ -151,13 +151,15 @@ def made_up(tensor: torch.Tensor, in_scaler: bool, times: int) -> torch.Tensor:
     """Ones of its shape; false; for GradScaler, that no gradient overflowed.
 
     A floating-point number falls a little from read to read, so that what waits for a better loss (or for any score
-    above zero) gets it: most often the checkpoint.
+    above zero) gets it: most often the checkpoint. All are on the host, whatever the script's default device is: on the
+    device they would be graphs that a real run does not have.
     """
+    kind: dict[str, Any] = {"dtype": tensor.dtype, "device": "cpu"}
     if tensor.dtype == torch.bool or in_scaler or tensor.numel() > _FEW:
-        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        return torch.zeros(tensor.shape, **kind)
     if tensor.dim() == 0 and tensor.dtype.is_floating_point:
-        return torch.tensor(max(1 - times / 1000, 0.5), dtype=tensor.dtype)
-    return torch.ones(tensor.shape, dtype=tensor.dtype)
+        return torch.tensor(max(1 - times / 1000, 0.5), **kind)
+    return torch.ones(tensor.shape, **kind)
 
 
 def _in_scaler() -> bool:

@@ -1,0 +1,141 @@
+"""Is the number of graphs that `compile --max-graphs` predicts the number that torch_xla compiles?
+
+    python docs/bench/graph_counts.py --fixtures [--causes] [NAME ...]
+    python docs/bench/graph_counts.py EXAMPLES [--causes] [NAME ...]
+
+EXAMPLES is a checkout of github.com/pytorch/examples. Its scripts run on made-up data, with the arguments of `printed.py`;
+`--fixtures` runs the scripts of fixtures/train that have one process. Each script is migrated in a copy of its folder. A
+rehearsal of a few batches gives the prediction. The whole run on XLA:CPU gives the counter `UncachedCompile`. Prints a
+line for each script and ends with the number of scripts whose two numbers differ. `--causes` prints the causes too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from printed import SHIM, TIMEOUT, chosen_scripts, migrated
+
+from xla_codemods.engine import Options
+from xla_migrate.target.compile import tracing
+from xla_migrate.verify.judge import graph_count
+
+EXAMPLES = "mnist mnist_rnn vae dcgan word_language_model gcn snli siamese_network".split()
+# Executes what makes up the data and then the script, as if it alone ran. Each run is seeded alike.
+_LAUNCH = """import os, random, runpy, sys
+import numpy, torch
+del sys.argv[0]
+if "{shim}":
+    exec(compile(open("{shim}").read(), "made_up_data.py", "exec"), {{"__name__": "shim"}})
+for seed in (random.seed, numpy.random.seed, torch.manual_seed):
+    seed(0)
+sys.path.insert(0, os.getcwd())
+sys.argv[0] = os.path.abspath(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+# Writes torch_xla's counter when everything else has ended.
+_COUNT = """import atexit, os
+def write():
+    import torch_xla.debug.metrics as metrics
+    with open({file!r}, "w") as file:
+        file.write(str(metrics.counter_value("UncachedCompile") or 0))
+atexit.register(write)
+"""
+
+
+def predicted(folder: Path, words: list[str], place: Path) -> tracing.Tracing:
+    """Return the rehearsal of the script.
+
+    Raises:
+        RuntimeError: it did not come to its end.
+    """
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        found = tracing.trace(
+            folder / "launch.py", words, place / "rehearsal", explain=True, timeout=TIMEOUT
+        )
+    finally:
+        os.chdir(here)
+    if found.problem:
+        raise RuntimeError(f"rehearsal: {found.problem}")
+    return found
+
+
+def counted(folder: Path, words: list[str], place: Path) -> int:
+    """Return the number of graphs that a whole run compiles.
+
+    Raises:
+        RuntimeError: the run failed.
+    """
+    number = place / "number.txt"
+    counting = folder / "count.py"
+    counting.write_text(
+        _COUNT.format(file=str(number)) + (folder / "launch.py").read_text(), encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, "count.py", *words],
+        cwd=folder,
+        env={**os.environ, "PJRT_DEVICE": "CPU", "MPLBACKEND": "Agg"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"run: {(done.stdout.strip().splitlines() or [''])[-1][:150]}")
+    return int(number.read_text())
+
+
+def compared(
+    folder: Path, script: str, arguments: list[str], place: Path, shim: str
+) -> tuple[tracing.Tracing, int]:
+    """Return the rehearsal, and what the whole run compiles."""
+    copies = {side: place / side / folder.name for side in ("short", "whole")}
+    for copy in copies.values():
+        shutil.copytree(folder, copy)
+        for name, data in migrated(folder, Options()).items():
+            (copy / name).write_bytes(data)
+        (copy / "launch.py").write_text(_LAUNCH.format(shim=shim), encoding="utf-8")
+    words = {
+        side: [script, *(word.replace("{place}", str(copy)) for word in arguments)]
+        for side, copy in copies.items()
+    }
+    traced = predicted(copies["short"], words["short"], place)
+    return traced, counted(copies["whole"], words["whole"], place)
+
+
+def main() -> int:
+    """Return the number of scripts of which prediction and counter differ."""
+    words = [word for word in sys.argv[1:] if word != "--causes"]
+    is_fixtures = words[0] == "--fixtures"
+    chosen = words if is_fixtures or words[1:] else [*words, *EXAMPLES]
+    differing = 0
+    for name, (folder, script, arguments) in chosen_scripts(chosen).items():
+        with tempfile.TemporaryDirectory(prefix="graph-counts-") as place:
+            shim = "" if is_fixtures else str(SHIM)
+            try:
+                traced, count = compared(folder, Path(script).name, arguments, Path(place), shim)
+            except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+                print(f"{name:20} not run: {error}", flush=True)
+                differing += 1
+                continue
+        causes = graph_count.groups(traced.causes, traced.steps)
+        guess = graph_count.predicted(causes, traced.left_out)
+        differing += guess != count
+        verdict = "equal" if guess == count else "DIFFERENT"
+        print(f"{name:20} predicted {guess:3}, compiled {count:3}: {verdict}", flush=True)
+        if "--causes" in sys.argv:
+            for group in causes:
+                print(f"    {graph_count.shown(group)}", flush=True)
+    return differing
+
+
+if __name__ == "__main__":
+    sys.exit(main())
