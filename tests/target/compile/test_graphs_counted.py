@@ -67,6 +67,8 @@ def _counts(before: str, after: str, folder: Path) -> tuple[tracing.Tracing, int
         ("", "best = {name: value.clone() for name, value in model.state_dict().items()}"),
         ("", "average = [p.detach().clone() for p in model.parameters()]"),
         ("", "twin = copy.deepcopy(model)\n    print(twin.weight.sum().item())"),
+        ("", "model.weight.data.mul_(0.9 + 0.1 * loss.item())"),
+        ("", "scale = loss.item()\n    print((x * scale).sum().item())"),
         ("started = copy.deepcopy(nn.Linear(6, 3).to(device))", "pass"),
     ],
 )

@@ -124,6 +124,11 @@ def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str
     for group in causes:
         yield f"    {graph_count.shown(group, place)}"
     yield from problem_lines(traced, place)
+    if traced.reads:
+        yield (
+            f"values that the script read are made up ({place(next(iter(traced.reads)))}): if a value decides a branch or is"
+            " used on the device, the number can differ (--execute-on-cpu computes them)"
+        )
     if traced.stopped:
         yield "stopped because no new graph appeared: later parts of the training may add graphs (--patience)"
 

@@ -18,6 +18,7 @@ from ....verify.observe.process import where
 from . import records
 
 _FEW = 1 << 16  # elements up to which an answer is ones; beyond, zeros, which take no memory
+_FIRST = 0.9995  # of a number: exactly 1 would become part of the graphs that use it (fact 3.25)
 
 _true: set[int] = set()  # numbers of tensors that say whether something is finite
 _library: list[Any] = []  # registrations end with the object
@@ -158,7 +159,7 @@ def made_up(tensor: torch.Tensor, in_scaler: bool, times: int) -> torch.Tensor:
     if tensor.dtype == torch.bool or in_scaler or tensor.numel() > _FEW:
         return torch.zeros(tensor.shape, **kind)
     if tensor.dim() == 0 and tensor.dtype.is_floating_point:
-        return torch.tensor(max(1 - times / 1000, 0.5), **kind)
+        return torch.tensor(max(_FIRST - times / 1000, 0.5), **kind)
     return torch.ones(tensor.shape, **kind)
 
 
