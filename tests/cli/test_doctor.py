@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from xla_migrate.cli import doctor_routes
 from xla_migrate.cli.doctor import diagnose, lines
 from xla_migrate.cli.doctor_checks import ANSWER, FAULT, NOTE, OK, DoctorCheck
 from xla_migrate.known_errors.explain import find
@@ -91,6 +92,7 @@ def test_a_native_backend_is_ready_without_torch_xla() -> None:
     assert {name: check.status for name, check in checks.items()} == {
         "versions": OK,
         "backend": OK,
+        "route": OK,
         "device": OK,
         "training step": OK,
         "collectives": NOTE,
@@ -101,7 +103,8 @@ def test_a_native_backend_is_ready_without_torch_xla() -> None:
 def test_a_native_backend_without_its_device_is_the_one_fault() -> None:
     absent = "torch_tpu 0.2.0 is installed, but this host shows no TPU: training runs on the CPU"
     taken = {**EAGER, "device": "cpu", "native": False, "absent": absent}
-    checks = checked(versions=NATIVE_VERSIONS, backend=taken, without=("imported", "device"))
+    gone = ("imported", "device", "tpu_chips")
+    checks = checked(versions=NATIVE_VERSIONS, backend=taken, without=gone)
     assert {name: check.status for name, check in checks.items()} == {
         "versions": OK,
         "backend": FAULT,
@@ -116,6 +119,74 @@ def test_the_backend_is_a_line_with_its_reason() -> None:
     )
     eager = {**EAGER, "device": "cuda", "native": False}
     assert checked(backend=eager)["backend"].status == NOTE
+
+
+XLA = {"backend": "torch_xla", "device": "xla", "why": "it is installed", "absent": ""}
+XLA = {**XLA, "native": False}
+NEURON_VERSIONS = {**VERSIONS, "torch": "2.13.0", "torch_xla": None, "torch-neuronx": "2.33.1"}
+NEURON = {**EAGER, "device": "neuron"}
+
+
+@pytest.mark.parametrize(
+    ("instance", "backend", "versions", "status", "words"),
+    [
+        ("trn1.32xlarge", XLA, VERSIONS, OK, "Trn1, torch_xla: torch 2.9, Neuron 2.29"),
+        ("trn1n.32xlarge", NEURON, NEURON_VERSIONS, FAULT, "TorchNeuron does not support it"),
+        ("trn2.48xlarge", XLA, VERSIONS, OK, "the other route is TorchNeuron"),
+        ("trn2u.48xlarge", NEURON, NEURON_VERSIONS, OK, "torch.compile backend `neuron`"),
+        ("trn3.48xlarge", XLA, VERSIONS, FAULT, "use TorchNeuron: torch 2.13 or 2.14"),
+        ("", XLA, VERSIONS, NOTE, "Trainium of unknown type, torch_xla"),
+        ("trn1.2xlarge", {**EAGER, "device": "cpu"}, {}, FAULT, "no backend is installed"),
+    ],
+)
+def test_the_route_on_trainium(
+    instance: str, backend: dict[str, Any], versions: dict[str, Any], status: str, words: str
+) -> None:
+    found = {"neuron_nodes": 16, "instance": instance, "tpu_chips": 0}
+    check = checked(backend=backend, versions={"torch": "2.9.0", **versions}, **found)["route"]
+    assert check.status == status
+    assert words in f"{check.detail} {check.advice}"
+
+
+def test_the_route_on_a_tpu() -> None:
+    tpu = checked(backend=XLA)["route"]
+    assert "PJRT_DEVICE=TPU torchrun" in tpu.detail
+    assert "set_tpu_launch_env" in tpu.advice
+    native = {"versions": NATIVE_VERSIONS, "backend": {**EAGER, "device": "tpu"}}
+    without = checked(**native, tpu_nodes=4, without=("tpu_chips",))["route"]
+    assert "set_tpu_launch_env" in without.detail
+    assert "process group `tpu_dist`" in without.detail
+
+
+def test_a_machine_without_an_accelerator_has_no_route() -> None:
+    assert "route" not in checked(backend=XLA, tpu_chips=0, device_type="CPU")
+
+
+@pytest.mark.parametrize(
+    ("machine", "route"),
+    [(m, route) for m in ("Trn1", "Trn2", "Trn3", "TPU") for route in doctor_routes.ROUTES[m]],
+)
+def test_routes_are_those_of_the_guide(machine: str, route: doctor_routes.Route) -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/my-machine.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| T")]
+    row = next(row for row in rows if machine in row[1] and route.backend in row[2])
+    assert all(version in f"{row[2]} {row[3]}" for version in route.versions.split(", "))
+    assert f"`{route.group}`" in page
+    assert all(f"`{part}`" in page for part in route.launch.split("` after `"))
+
+
+def test_the_guide_has_no_other_routes() -> None:
+    page = (Path(__file__).parents[2] / "docs/guides/my-machine.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| T")]
+    listed = sum(len(row[1].replace("Trn1n", "").strip(" ,").split(",")) for row in rows)
+    named = {name: routes for name, routes in doctor_routes.ROUTES.items() if " " not in name}
+    assert listed == sum(len(routes) for routes in named.values())
+
+
+def test_the_type_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "name").write_text("trn1.32xlarge\n")
+    assert probe._instance(str(tmp_path / "name")) == "trn1.32xlarge"
+    assert probe._instance(str(tmp_path / "none")) == ""
 
 
 def test_torch_xla_that_cannot_be_imported() -> None:

@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict
 
 from .doctor_checks import FAULT, OK, DoctorCheck, judge
+from .doctor_routes import with_route
 from .usage import count, fail, one_of
 
 TYPE_CHECKING = False
@@ -27,7 +28,7 @@ _USAGE = """\
 usage: xla-migrate doctor [--output-format text|json] [--timeout SECONDS] [--devices [--nproc N]]
        xla-migrate doctor [--output-format text|json] --cache -- COMMAND
 
-Check whether this machine can train on XLA: versions, backend and device, a training step with a known result,
+Check whether this machine can train on XLA: versions, backend, route and device, a training step with a known result,
 collectives if there are several devices, and the compile cache.
 
   --output-format FORMAT      text (default) or json
@@ -201,7 +202,7 @@ def diagnose(
     told: set[str] = set()
 
     def report(found: dict[str, Any], names: set[str] | None) -> list[DoctorCheck]:
-        checks = judge(found, env)
+        checks = with_route(judge(found, env), found)
         for check in checks:
             if check.name not in told and (names is None or check.name in names):
                 told.add(check.name)

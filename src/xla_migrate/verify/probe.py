@@ -36,6 +36,16 @@ def hardware() -> None:
     """Accelerators that the machine shows, whatever torch_xla makes of them later."""
     nodes = os.listdir("/dev") if os.path.isdir("/dev") else []
     tell(neuron_nodes=len([n for n in nodes if n.startswith("neuron") and n[6:].isdigit()]))
+    tell(instance=_instance())
+
+
+def _instance(file: str = "/sys/devices/virtual/dmi/id/product_name") -> str:
+    """Return the type of an EC2 instance, such as trn1.32xlarge; of another machine, its maker's name of it."""
+    try:
+        with open(file, encoding="utf-8") as name:
+            return name.read().strip()
+    except OSError:
+        return ""
 
 
 _taken: dict[str, Any] = {}
@@ -52,6 +62,7 @@ def backend() -> None:
     )
     if not _choice.count_of("tpu"):  # libtpu would ask a metadata server for minutes
         os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    tell(tpu_nodes=_choice.count_of("tpu"))
     tell(backend=_taken)
 
 
