@@ -26,7 +26,7 @@ from xla_migrate.target.compile import tracing
 from xla_migrate.verify.judge import graph_count
 
 EXAMPLES = "mnist mnist_rnn vae dcgan word_language_model gcn snli siamese_network".split()
-BATCHES = 2  # of each pass in a rehearsal: the made-up data has three or more
+BATCHES = 3  # of each pass in a rehearsal: the first, one like most, and the last
 # Executes what makes up the data and then the script, as if it alone ran. Each run is seeded alike.
 _LAUNCH = """import os, random, runpy, sys
 import numpy, torch
@@ -155,6 +155,8 @@ def main() -> int:
         if "--causes" in sys.argv:
             for group in graph_count.groups(traced.causes, traced.steps):
                 print(f"    {graph_count.shown(group)}", flush=True)
+            for place, branch in traced.unreached.items():
+                print(f"    not reached: {branch} ({place})", flush=True)
     return differing
 
 

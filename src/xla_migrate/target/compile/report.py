@@ -16,6 +16,7 @@ NOT_RUN = (
     "Compiled does not mean run: the TPU compiler accepted these programs, but no device has executed them. "
     "This says nothing about speed or results."
 )
+_SHOWN = 6  # branches that were not reached
 Place = Callable[[str], str]
 
 
@@ -110,8 +111,13 @@ def plain_count(traced: Tracing, place: Place = str) -> dict[str, Any]:
         "seen": len(traced.causes),
         "steps": traced.steps,
         "causes": [graph_count.shown(group, place) for group in causes],
+        "unreached": _unreached(traced, place),
         "problem": placed(traced.problem, place) or None,
     }
+
+
+def _unreached(traced: Tracing, place: Place) -> list[str]:
+    return [f"`{branch}` ({place(where)})" for where, branch in traced.unreached.items()]
 
 
 def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str]:
@@ -124,6 +130,12 @@ def count_lines(traced: Tracing, limit: int, place: Place = str) -> Iterator[str
     for group in causes:
         yield f"    {graph_count.shown(group, place)}"
     yield from problem_lines(traced, place)
+    if missed := _unreached(traced, place):
+        more = f" and {len(missed) - _SHOWN} more" if len(missed) > _SHOWN else ""
+        yield (
+            f"not reached in {traced.steps} steps: {', '.join(missed[:_SHOWN])}{more}: each can add graphs; choose options"
+            " that reach it sooner, or a larger --steps"
+        )
     if traced.reads:
         yield (
             f"values that the script read are made up ({place(next(iter(traced.reads)))}): if a value decides a branch or is"

@@ -68,6 +68,7 @@ class Tracing:
         steps: optimizer steps that were traced.
         left_out: batches that passes over a DataLoader left out.
         causes: why each graph is new, if that was asked for.
+        unreached: places of branches that no step took -> the branch, if that was asked for.
         kernels: the operations that were looked up, if that was asked for.
         stopped: the script was ended because nothing new came.
         output: what it printed.
@@ -80,6 +81,7 @@ class Tracing:
     steps: int = 0
     left_out: int = 0
     causes: list[Recompile] = field(default_factory=list)
+    unreached: dict[str, str] = field(default_factory=dict)
     kernels: LookUp = field(default_factory=LookUp)
     stopped: bool = False
     output: str = ""
@@ -252,6 +254,8 @@ def _take(out: Tracing, event: dict[str, Any]) -> None:
     elif kind == "looked up":
         out.kernels.operations |= {*event["operations"]}
         out.kernels.unknown |= {*event["unknown"]}
+    elif kind == "unreached":
+        out.unreached[event["place"]] = event["branch"]
     elif kind == "left out":
         out.left_out += max(event["batches"], 0)
     elif kind in ("end", "stopped"):

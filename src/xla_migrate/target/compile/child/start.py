@@ -24,6 +24,10 @@ def attach() -> None:
     faulthandler.enable(records.crash_file())
     guard.install(plan.original, plan.project)
     _tell_errors(plan.project)
+    if plan.explain:
+        from . import unreached
+
+        unreached.watch()
     imports.after(
         {
             "torch": lambda torch: _torch(torch, plan),
@@ -42,13 +46,14 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
 
 def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     from ....verify.observe.device import shapes
-    from . import cuts, loaders, phases, reads, saves
+    from . import cuts, loaders, phases, reads, saves, unreached
 
     tracer = cuts.install(torch_xla, plan)
     reads.install(torch_xla, tracer, plan.execute)
     saves.install(tracer, plan.execute)
     if plan.explain:
         shapes.install()
+        atexit.register(unreached.tell)
     if plan.ops:
         from . import kernels
 

@@ -1,0 +1,151 @@
+"""Branches that the rehearsal did not take, although a later step of the training may: each can add a graph."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ....verify.observe.process import where
+from . import records
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_WIDTH = 60  # of a condition that is quoted
+
+_reached: dict[str, set[int]] = {}  # lines of the project's files
+
+
+def watch() -> None:
+    """Note the lines of the project that the main thread runs from now on, unless a debugger does so."""
+    if sys.gettrace() is None:
+        sys.settrace(_called)
+
+
+def tell() -> None:
+    """Record the branches that were not reached."""
+    sys.settrace(None)
+    for file, lines in sorted(_reached.items()):
+        path = Path(file)
+        if path.suffix == ".py" and path.is_file():
+            source = path.read_text(encoding="utf-8", errors="replace")
+            for line, branch in unreached(source, lines):
+                name = file[len(where.in_project("")) :]
+                records.write("unreached", place=f"{name}:{line}", branch=branch)
+
+
+def _called(frame: FrameType, event: str, argument: Any) -> Any:
+    return _line if where.is_in_project(frame.f_code.co_filename) else None
+
+
+def _line(frame: FrameType, event: str, argument: Any) -> Any:
+    _reached.setdefault(frame.f_code.co_filename, set()).add(frame.f_lineno)
+    return _line
+
+
+def unreached(source: str, lines: set[int]) -> list[tuple[int, str]]:
+    """Return the line and the text of each `if` whose body, or `else`, did not run, if its condition can change.
+
+    A condition on options of the script or on the model's settings is the same in all steps.
+
+    Args:
+        source: of a module.
+        lines: that ran.
+    """
+    tree = ast.parse(source)
+    names, attributes = set(_changing_names(tree)), set(_changing_attributes(tree))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and node.lineno in lines:
+            if not _changes(node.test, names, attributes, _parameters(tree, node)):
+                continue
+            text = _shortened(ast.unparse(node.test))
+            for word, body in (("if", node.body), ("else of if", node.orelse)):
+                if _computes(body) and not _has_run(body, lines):
+                    found.append((node.lineno, f"{word} {text}"))
+    return sorted(found)
+
+
+def _has_run(body: Sequence[ast.stmt], lines: set[int]) -> bool:
+    last = body[-1].end_lineno or body[-1].lineno
+    return any(body[0].lineno <= line <= last for line in lines)
+
+
+def _computes(body: Sequence[ast.stmt]) -> bool:
+    """Return True if a statement calls something, except to raise an error."""
+    return any(
+        isinstance(part, (ast.Call, ast.AugAssign))
+        for statement in body
+        if not isinstance(statement, ast.Raise)
+        for part in ast.walk(statement)
+    )
+
+
+def _changes(test: ast.expr, names: set[str], attributes: set[str], parameters: set[str]) -> bool:
+    """Return True if a part of the condition is assigned in a loop or in a method, or is a number that a caller passes."""
+    parts = [*ast.walk(test)]
+    if any(isinstance(part, ast.Attribute) and part.attr in attributes for part in parts):
+        return True
+    owners = {id(part.value) for part in parts if isinstance(part, ast.Attribute)}
+    bare = {part.id for part in parts if isinstance(part, ast.Name) and id(part) not in owners}
+    methods = {
+        base.id
+        for part in parts
+        if isinstance(part, ast.Call)
+        for base in ast.walk(part.func)
+        if isinstance(base, ast.Name)
+    }
+    return bool((bare | methods) & names) or bool(_compared(test) & parameters)
+
+
+def _compared(test: ast.expr) -> set[str]:
+    """Return the names whose values are computed with, or compared with other values than None."""
+    return {
+        side.id
+        for part in ast.walk(test)
+        if isinstance(part, ast.BinOp)
+        or (isinstance(part, ast.Compare) and isinstance(part.ops[0], _ORDERS))
+        for side in ast.iter_child_nodes(part)
+        if isinstance(side, ast.Name)
+    }
+
+
+def _parameters(tree: ast.Module, node: ast.If) -> set[str]:
+    """Return the parameters of the functions that contain a statement."""
+    return {
+        argument.arg
+        for function in ast.walk(tree)
+        if isinstance(function, _FUNCTIONS)
+        and function.lineno <= node.lineno <= (function.end_lineno or 0)
+        for argument in ast.walk(function.args)
+        if isinstance(argument, ast.arg)
+    }
+
+
+def _changing_names(tree: ast.Module) -> Iterator[str]:
+    for loop in ast.walk(tree):
+        if isinstance(loop, _LOOPS):
+            for part in ast.walk(loop):
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+                    yield part.id
+        elif isinstance(loop, ast.AugAssign) and isinstance(loop.target, ast.Name):
+            yield loop.target.id
+
+
+def _changing_attributes(tree: ast.Module) -> Iterator[str]:
+    """Yield the attributes that are assigned in loops, or in methods other than the constructor."""
+    for owner in ast.walk(tree):
+        if isinstance(owner, _LOOPS) or (
+            isinstance(owner, _FUNCTIONS) and owner.name != "__init__"
+        ):
+            for part in ast.walk(owner):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    yield part.attr
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
