@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from ....verify.observe.process import where
@@ -15,14 +15,25 @@ from . import records
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_TOOL = 1  # sys.monitoring.COVERAGE_ID
 _WIDTH = 60  # of a condition that is quoted
 
 _reached: dict[str, set[int]] = {}  # lines of the project's files
 
 
 def watch() -> None:
-    """Note the lines of the project that the main thread runs from now on, unless a debugger does so."""
-    if sys.gettrace() is None:
+    """Note the lines of the project that run from now on, unless a debugger or a coverage tool does so.
+
+    `sys.monitoring` (Python 3.12) calls back once for each line. Older versions trace the main thread: a rehearsal takes
+    about 1.6 times as long.
+    """
+    if sys.version_info >= (3, 12):
+        monitoring = sys.monitoring
+        if monitoring.get_tool(_TOOL) is None:
+            monitoring.use_tool_id(_TOOL, "xla-migrate")
+            monitoring.register_callback(_TOOL, monitoring.events.LINE, _first)
+            monitoring.set_events(_TOOL, monitoring.events.LINE)
+    elif sys.gettrace() is None:
         sys.settrace(_called)
 
 
@@ -36,6 +47,13 @@ def tell() -> None:
             for line, branch in unreached(source, lines):
                 name = file[len(where.in_project("")) :]
                 records.write("unreached", place=f"{name}:{line}", branch=branch)
+
+
+def _first(code: CodeType, line: int) -> Any:
+    """Note a line, and ask for no more calls for it."""
+    if where.is_in_project(code.co_filename):
+        _reached.setdefault(code.co_filename, set()).add(line)
+    return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
 
 
 def _called(frame: FrameType, event: str, argument: Any) -> Any:
