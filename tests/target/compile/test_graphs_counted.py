@@ -79,6 +79,23 @@ def test_as_many_graphs_as_a_run_compiles(before: str, after: str, tmp_path: Pat
 
 
 @pytest.mark.e2e
+def test_the_seconds_of_each_cause_are_what_torch_xla_measures(tmp_path: Path) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    total = "print('compiling', metrics.metric_data('CompileTime')[1] / 1e9)"
+    source = TRAINS.replace("BEFORE", "").replace(
+        "AFTER", "best = copy.deepcopy(model.state_dict())"
+    )
+    script.write_text(source + COUNTS + total)
+    found = tracing.trace(script, [], tmp_path / "run", explain=True, execute=True)
+    assert found.problem == "", found.output
+    seconds = [cause.seconds for cause in found.causes]
+    assert all(seconds), found.causes
+    measured = float(found.output.rpartition("compiling ")[2].split()[0])
+    assert sum(seconds) == pytest.approx(measured, rel=0.01)
+
+
+@pytest.mark.e2e
 def test_clones_are_a_graph_with_the_line_that_makes_them(tmp_path: Path) -> None:
     found, _ = _counts("", "best = copy.deepcopy(model.state_dict())", tmp_path)
     line = TRAINS.splitlines().index("    AFTER") + 1

@@ -43,6 +43,15 @@ def test_more_graphs_than_allowed_fail_with_the_worst_cause_first() -> None:
     assert graph_count.judge(WARM, 20, 3).status is Status.OK
 
 
+def test_graphs_cost_seconds_of_compilation() -> None:
+    slow = [Recompile(n, "train.py:6", "ones() with 1", seconds=1.5) for n in (1, 2)]
+    found = graph_count.groups([*WARM, *slow], 20)
+    assert graph_count.total(found, 0) == "5 graphs, 3.0 s to compile"
+    group = next(group for group in found if group.seconds)
+    assert graph_count.shown(group).startswith("2 from train.py:6, 3.0 s to compile: ones()")
+    assert "to compile" not in graph_count.total(graph_count.groups(WARM, 20), 0)
+
+
 def test_few_graphs_that_go_on_fail() -> None:
     found = graph_count.judge(GROWING, 20, 100)
     assert found.status is Status.FAILED

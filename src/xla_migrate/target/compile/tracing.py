@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,13 +207,18 @@ def read(records: Path) -> Tracing:
     compiled: set[tuple[str, ...]] = set()  # texts, with the clones that torch_xla returns too
     for file in sorted(records.glob("events.*.jsonl")):
         numbered: dict[int, Traced] = {}
+        causes: dict[int, int] = {}  # number of a graph -> its place in `out.causes`
         for line in file.read_text(encoding="utf-8").splitlines():
             event = json.loads(line)
             if event["kind"] == "graph":
                 graph = numbered[event["number"]] = _graph(event, records, by_text)
                 if (program := (graph.text, *event.get("clones", ()))) not in compiled:
                     compiled.add(program)
+                    causes[event["number"]] = len(out.causes)
                     out.causes.append(_cause(event))
+            elif event["kind"] == "compiled":
+                if (at := causes.get(event["number"])) is not None:
+                    out.causes[at] = replace(out.causes[at], seconds=event["seconds"])
             elif event["kind"] == "again" and event["number"] in numbered:
                 numbered[event["number"]].times += 1
             else:

@@ -23,6 +23,7 @@ class Group:
         branch: the `if` that only some graphs take, with its place, or "".
         cause: in words, of the last one.
         graphs: how many there are.
+        seconds: that they took to compile; 0 if that was not measured.
         every: optimizer steps between two new graphs if the count has no limit; 0 if it has.
     """
 
@@ -31,6 +32,7 @@ class Group:
     cause: str
     graphs: int
     every: float = 0.0
+    seconds: float = 0.0
 
 
 def groups(found: Sequence[Recompile], steps: int) -> list[Group]:
@@ -54,7 +56,8 @@ def _group(members: Sequence[Recompile], steps: int) -> Group:
     again = [m.steps for m in members if not m.new]
     goes_on = len(set(again)) > 2 and again[-1] > _LATE * steps
     every = (again[-1] - again[0]) / (len(set(again)) - 1) if goes_on else 0.0
-    return Group(last.where, last.branch, cause, sum(m.graphs for m in members), every)
+    graphs, seconds = sum(m.graphs for m in members), sum(m.seconds for m in members)
+    return Group(last.where, last.branch, cause, graphs, every, seconds)
 
 
 def predicted(found: Sequence[Group], more_steps: int) -> int:
@@ -67,12 +70,18 @@ def total(found: Sequence[Group], more_steps: int) -> str:
     """Return the number of graphs as text, with the prediction if more are to come."""
     known, whole = sum(group.graphs for group in found), predicted(found, more_steps)
     word = "graph" if whole == 1 else "graphs"
-    return f"{whole} {word}" if whole == known else f"{whole} {word} predicted, {known} seen"
+    counted = f"{whole} {word}" if whole == known else f"{whole} {word} predicted, {known} seen"
+    return counted + _cost(sum(group.seconds for group in found))
+
+
+def _cost(seconds: float) -> str:
+    return f", {seconds:.1f} s to compile" if seconds else ""
 
 
 def shown(group: Group, place: Place = str) -> str:
     """Return one line about a group."""
-    goes_on = f", one more every {group.every:.3g} steps" if group.every else ""
+    goes_on = _cost(group.seconds)
+    goes_on += f", one more every {group.every:.3g} steps" if group.every else ""
     if group.branch:
         condition, _, where = group.branch.rpartition(" (")
         branch = f"`{condition}` ({place(where.rstrip(')'))})"

@@ -89,6 +89,7 @@ class RecompileRecord(TypedDict):
     new: bool
     branch: str
     graphs: int
+    seconds: float
 
 
 class PrintedRecord(TypedDict):

@@ -60,6 +60,7 @@ class Recompile:
 
     `new`: calls of the script ran for the first time, as in a phase that begins late.
     `branch`: the `if` that only one of two graphs took, or "". `graphs`: how many were compiled.
+    `seconds`: that they took to compile; 0 if that was not measured.
     """
 
     steps: int
@@ -68,6 +69,7 @@ class Recompile:
     new: bool = False
     branch: str = ""
     graphs: int = 1
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -299,7 +301,8 @@ def _spread(values: list[float], parameters: list[Parameter]) -> list[float]:
 
 def _recompile(trace: Trace, record: RecompileRecord) -> None:
     plain = record["where"], record["cause"], record["new"]
-    trace.recompiles.append(Recompile(len(trace.steps), *plain, record["branch"], record["graphs"]))
+    counted = record["branch"], record["graphs"], record["seconds"]
+    trace.recompiles.append(Recompile(len(trace.steps), *plain, *counted))
 
 
 def _printed(trace: Trace, record: PrintedRecord) -> None:

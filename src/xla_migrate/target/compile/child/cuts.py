@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ....verify.observe.device import shapes
+from ....verify.observe.device import counters, shapes
 from ....verify.observe.process import where
 from ....verify.observe.process.stop import TrainingStopped
 from .. import matching, mlir
@@ -31,7 +31,8 @@ def install(torch_xla: Any, plan: Plan) -> Tracer:
     def cut_first(original: Callable[..., Any]) -> Callable[..., Any]:
         def cutting(*args: Any, **kwargs: Any) -> Any:
             tracer.cut()
-            return original(*args, **kwargs)  # finds nothing pending; moves the random state on
+            with tracer.compiling():  # finds nothing pending unless graphs are executed
+                return original(*args, **kwargs)  # moves the random state on
 
         return cutting
 
@@ -41,7 +42,8 @@ def install(torch_xla: Any, plan: Plan) -> Tracer:
 
     def some(tensors: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
         tracer.take(tensors, READ)
-        return together(tensors, *args, **kwargs) if plan.execute else None
+        with tracer.compiling():
+            return together(tensors, *args, **kwargs) if plan.execute else None
 
     library._xla_sync_multi = some
     return tracer
@@ -58,6 +60,7 @@ class Tracer:
         self.values: dict[int, torch.Tensor] = {}  # of tensors, by number, that were known at a cut
         self._saving = 0
         self._is_stopped = False  # amid a step: what is pending then is no graph of the script's
+        self._last_kept: int | None = None  # a graph that was found since the last compilation
         self._last_new = 0  # the optimizer step after which the newest graph was found
 
     def cut(self) -> None:
@@ -102,6 +105,15 @@ class Tracer:
             yield
         finally:
             self._saving -= 1
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Record the seconds for which torch_xla compiles in here, for the graph that was found last."""
+        before = counters.compile_seconds()
+        yield
+        if self._last_kept is not None and (seconds := counters.compile_seconds() - before):
+            records.write("compiled", number=self._last_kept, seconds=seconds)
+        self._last_kept = None
 
     def stop_when_nothing_is_new(self) -> None:
         """End the script once the plan's patience is used up. Called after each optimizer step.
@@ -177,7 +189,7 @@ class Tracer:
         if self._is_stopped or not graph.results:
             return
         number = len(self._known)
-        self._known[key] = number
+        self._known[key] = self._last_kept = number
         self._last_new = phases.steps
         cause = shapes.cause() if self._plan.explain else None
         records.write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import importlib
 import sys
 import traceback
 from types import TracebackType
@@ -45,7 +46,7 @@ def _torch(torch: Any, plan: plans.Plan) -> None:
 
 
 def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
-    from ....verify.observe.device import shapes
+    from ....verify.observe.device import counters, shapes
     from . import cuts, loaders, phases, reads, saves, unreached
 
     tracer = cuts.install(torch_xla, plan)
@@ -53,6 +54,7 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     saves.install(tracer, plan.execute)
     if plan.explain:
         shapes.install()
+        counters.install(importlib.import_module("torch_xla.debug.metrics"))
         atexit.register(unreached.tell)
     if plan.ops:
         from . import kernels

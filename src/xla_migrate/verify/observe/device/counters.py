@@ -44,6 +44,12 @@ def compiles() -> int:
     return int(_met.counter_value("UncachedCompile") or 0) if _met is not None else 0
 
 
+def compile_seconds() -> float:
+    """Return the seconds that all compilations so far took."""
+    data = _met.metric_data("CompileTime") if _met is not None else None
+    return float(data[1]) / 1e9 if data else 0.0
+
+
 def reads() -> int:
     """Transfers from the device so far, the harness's included."""
     data = _met.metric_data("TransferFromDeviceTime") if _met is not None else None

@@ -78,6 +78,7 @@ _calls: list[TorchCall] = []
 _graphs: deque[list[TorchCall]] = deque(maxlen=_KEPT)
 _seen: set[tuple[str, str]] = set()  # functions, and the lines that called them
 _compiled = 0
+_seconds = 0.0  # of compilation, up to the graph before
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,14 @@ def install() -> None:
 
 def after_mark() -> None:
     """A graph was cut: if it had to be compiled, tell why."""
-    global _compiled
-    now = counters.compiles()
+    global _compiled, _seconds
+    now, total = counters.compiles(), counters.compile_seconds()
     compiled, _compiled = now - _compiled, now
+    seconds, _seconds = total - _seconds, total
     if compiled:
         # Without calls of the script it is a copy, or a random seed.
         found = cause() or Cause(where.caller(), UNEXPLAINED, False, "")
-        records.write("recompile", **asdict(found), graphs=compiled)
+        records.write("recompile", **asdict(found), graphs=compiled, seconds=seconds)
     begin()
 
 
