@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from . import warm
+from . import left_state, warm
 
 # The same examples in every run: whether a change may land is no matter of luck. To look for new ones:
 # `pytest tests/codemods/test_properties.py --hypothesis-profile explore`.
@@ -51,6 +51,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from .rooms import longest_first
 
         longest_first(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Any:
+    """End the run at a test that leaves torch changed: tests after it would fail, and it would not be blamed."""
+    before = left_state.state()
+    result = yield
+    if changed := left_state.left(before, left_state.state()):
+        raise pytest.UsageError(f"{item.nodeid} leaves torch changed: {changed}")
+    return result
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

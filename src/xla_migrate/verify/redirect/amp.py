@@ -110,6 +110,8 @@ def install(patches: Patches) -> None:
     init = autocast.__init__
     enabled, get_dtype = torch.is_autocast_enabled, torch.get_autocast_dtype
     set_enabled, set_dtype = torch.set_autocast_enabled, torch.set_autocast_dtype
+    patches.on_undo(functools.partial(set_enabled, "cpu", enabled("cpu")))
+    patches.on_undo(functools.partial(set_dtype, "cpu", get_dtype("cpu")))
 
     @functools.wraps(init)
     def construct(

@@ -76,6 +76,12 @@ def install(patches: Patches) -> None:
     _defaults(patches, constructors)
 
 
+def _forget_default() -> None:
+    """No default device, as at the start; after `set_default_device(None)` torch's `get_default_device` fails."""
+    torch.set_default_device(None)
+    vars(torch._GLOBAL_DEVICE_CONTEXT).pop("device_context", None)
+
+
 def _defaults(patches: Patches, constructors: set[Any]) -> None:
     """`torch.set_default_device("cuda")`, `with torch.device("cuda")`, default tensor types."""
     context = default_device.DeviceContext
@@ -113,3 +119,4 @@ def _defaults(patches: Patches, constructors: set[Any]) -> None:
     patches.put(torch, "get_default_device", get_default_device)
     patches.put(torch, "set_default_tensor_type", set_default_tensor_type)
     patches.on_undo(lambda: setattr(state, "default", None))
+    patches.on_undo(_forget_default)
