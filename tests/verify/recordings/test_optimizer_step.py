@@ -166,7 +166,7 @@ def scaling(factor: float) -> Callable[[Any], None]:
     ("factor", "processes", "reason"),
     [
         (4.0, 4, "the average over 4 processes is missing"),
-        (0.5, 2, "the average over 2 processes is taken twice"),
+        (0.5, 2, "the average over 2 processes is taken twice, or clipping differs"),
         (3.0, 1, "the original may clip before the step, and this script does not"),
         (0.1, 1, "clipping, accumulation, or a loss scale"),
     ],

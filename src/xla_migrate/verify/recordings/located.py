@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
-from ..judge.trace import Trace
+from ..judge.trace import OptimizerStep, Trace
 from .first_wrong_module import WrongModule, first_wrong_module
 from .first_wrong_operation import first_wrong_operation
 from .optimizer_step import gradients, judge
+
+_LOSS = 1e-3  # relative: a difference of two outputs may lose this many digits
 
 
 class Located(NamedTuple):
@@ -76,6 +79,14 @@ def _of_process(a: Trace, b: Trace, processes: int) -> Located:
                 ]
                 return Located(verdicts, wrong, event)
             calls += len(x.calls)
+            if loss := _loss(a.steps[event], b.steps[event]):
+                detail = f"step {event + 1}: {loss}"
+                why = "not judged: the loss differs before it"
+                verdicts = [
+                    Judgement(Check.MODULES, Status.FAILED, detail, b.steps[event].where),
+                    Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, why),
+                ]
+                return Located(verdicts, None, event)
         if theirs is not None and ours is not None:
             options = a.steps[event].options or [], b.steps[event].options or []
             detail, count = judge(theirs, ours, *options, parameters, processes)
@@ -93,6 +104,20 @@ def _of_process(a: Trace, b: Trace, processes: int) -> Located:
             _agreeing(Check.OPTIMIZER_STEP, tensors, "updates of tensors, computed again,"),
         ]
     )
+
+
+def _loss(theirs: OptimizerStep, ours: OptimizerStep) -> str:
+    """Return a sentence if a loss differs although all modules agree, so that clipping may hide it."""
+    for one, other in zip(theirs.losses, ours.losses, strict=False):
+        if not (math.isfinite(one) and math.isfinite(other)):
+            continue
+        if abs(one - other) > _LOSS * max(abs(one), abs(other), 1e-3):
+            factor = f", {other / one:.6g} times as much" if one else ""
+            return (
+                f"all modules agree, and the loss is {one:.7g} in the original, {other:.7g} here{factor}: "
+                "it is computed outside of them"
+            )
+    return ""
 
 
 def _agreeing(name: Check, count: int, what: str) -> Judgement:

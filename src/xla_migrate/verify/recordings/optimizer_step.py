@@ -86,7 +86,7 @@ def _factor(reference: Update, target: Update, processes: int) -> str:
     if processes > 1 and math.isclose(factor, processes, rel_tol=_ALIKE):
         why = f"the average over {processes} processes is missing"
     elif processes > 1 and math.isclose(factor, 1 / processes, rel_tol=_ALIKE):
-        why = f"the average over {processes} processes is taken twice"
+        why = f"the average over {processes} processes is taken twice, or clipping differs"
     elif factor > 1:
         why = f"{why} (the original may clip before the step, and this script does not)"
     return f"every gradient is {factor:.6g} times the original's when the optimizer steps: {why}"
