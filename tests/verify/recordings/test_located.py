@@ -24,7 +24,10 @@ def test_a_loss_of_the_same_outputs_is_computed_otherwise(factor: float) -> None
     found = located(_run([1.5, 1.0]), _run([1.5 * factor, 1.0]))
     modules, optimizer = found.verdicts
     assert (modules.name, modules.status) == (Check.MODULES, Status.FAILED)
-    assert "step 1: all modules agree, and the loss is 1.5 in the original" in modules.detail
+    assert (
+        "step 1: all outputs of modules agree, and the loss is 1.5 in the original"
+        in modules.detail
+    )
     assert f"{factor:g} times as much" in modules.detail
     assert optimizer.status is Status.NOT_JUDGED
     assert not found.is_forward

@@ -70,23 +70,14 @@ def _of_process(a: Trace, b: Trace, processes: int) -> Located:
                 gradients(theirs, parameters) if known and theirs else None,
                 gradients(ours, parameters) if known and ours else None,
             )
+            loss = _loss(a.steps[event], b.steps[event])
+            if loss and (wrong is None or not wrong.is_forward):
+                where = b.steps[event].where
+                return Located(_failed(event, loss, where, "the loss differs before it"))
             if wrong is not None:
-                detail = f"step {event + 1}: {wrong}"
-                why = "not judged: a module differs before it"
-                verdicts = [
-                    Judgement(Check.MODULES, Status.FAILED, detail, wrong.where),
-                    Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, why),
-                ]
-                return Located(verdicts, wrong, event)
+                found = _failed(event, str(wrong), wrong.where, "a module differs before it")
+                return Located(found, wrong, event)
             calls += len(x.calls)
-            if loss := _loss(a.steps[event], b.steps[event]):
-                detail = f"step {event + 1}: {loss}"
-                why = "not judged: the loss differs before it"
-                verdicts = [
-                    Judgement(Check.MODULES, Status.FAILED, detail, b.steps[event].where),
-                    Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, why),
-                ]
-                return Located(verdicts, None, event)
         if theirs is not None and ours is not None:
             options = a.steps[event].options or [], b.steps[event].options or []
             detail, count = judge(theirs, ours, *options, parameters, processes)
@@ -106,15 +97,23 @@ def _of_process(a: Trace, b: Trace, processes: int) -> Located:
     )
 
 
+def _failed(event: int, detail: str, where: str, why: str) -> list[Judgement]:
+    """The verdicts if the modules of a step do not agree: what it makes of them is not judged."""
+    return [
+        Judgement(Check.MODULES, Status.FAILED, f"step {event + 1}: {detail}", where),
+        Judgement(Check.OPTIMIZER_STEP, Status.NOT_JUDGED, f"not judged: {why}"),
+    ]
+
+
 def _loss(theirs: OptimizerStep, ours: OptimizerStep) -> str:
-    """Return a sentence if a loss differs although all modules agree, so that clipping may hide it."""
+    """Return a sentence if a loss differs, which no module's output explains; gradients differ because of it."""
     for one, other in zip(theirs.losses, ours.losses, strict=False):
         if not (math.isfinite(one) and math.isfinite(other)):
             continue
         if abs(one - other) > _LOSS * max(abs(one), abs(other), 1e-3):
             factor = f", {other / one:.6g} times as much" if one else ""
             return (
-                f"all modules agree, and the loss is {one:.7g} in the original, {other:.7g} here{factor}: "
+                f"all outputs of modules agree, and the loss is {one:.7g} in the original, {other:.7g} here{factor}: "
                 "it is computed outside of them"
             )
     return ""
