@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from printed import SHIM, TIMEOUT, chosen_scripts, migrated
+from printed import SHIM, TIMEOUT, chosen_scripts, migrated, output_of
 
 from xla_codemods.engine import Options
 from xla_migrate.target.compile import tracing
@@ -85,19 +85,7 @@ def counted(folder: Path, words: list[str], place: Path) -> int:
     counting.write_text(
         _COUNT.format(file=str(number)) + (folder / "launch.py").read_text(), encoding="utf-8"
     )
-    done = subprocess.run(
-        [sys.executable, "count.py", *words],
-        cwd=folder,
-        env={**os.environ, "PJRT_DEVICE": "CPU", "MPLBACKEND": "Agg"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=TIMEOUT,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"run: {(done.stdout.strip().splitlines() or [''])[-1][:150]}")
+    output_of(["count.py", *words], folder, "run", PJRT_DEVICE="CPU", MPLBACKEND="Agg")
     return int(number.read_text())
 
 

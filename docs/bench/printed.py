@@ -175,6 +175,28 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+def output_of(words: list[str], folder: Path, name: str, **env: str) -> str:
+    """Return what Python prints with these arguments, in the folder.
+
+    Raises:
+        RuntimeError: it failed; the last line that it printed, after `name`.
+    """
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name}: {(done.stdout.strip().splitlines() or [''])[-1][:150]}")
+    return done.stdout
+
+
 def outputs_on_cuda(
     folder: Path, script: str, words: list[str], place: Path, *, torchrun: bool
 ) -> tuple[list[str], list[str], list[int]]:
@@ -188,33 +210,22 @@ def outputs_on_cuda(
         for name, data in (new or {}).items():
             (copy / name).write_bytes(data)
         arguments = [word.replace("{place}", str(copy)) for word in words]
-        done = subprocess.run(
+        output = output_of(
             [
-                sys.executable,
                 *(launcher if torchrun else []),
                 str(place / "launch.py"),
                 str(SHIM),
                 script,
                 *arguments,
             ],
-            cwd=copy,
-            env={
-                **os.environ,
-                "PYTHONPATH": os.pathsep.join([str(recorder(place / "site")), f"{ROOT}/src"]),
-                "XLA_MIGRATE_BACKEND": "eager",
-                "RECORD_DETERMINISTIC": "1",
-                "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT,
-            check=False,
+            copy,
+            side,
+            PYTHONPATH=os.pathsep.join([str(recorder(place / "site")), f"{ROOT}/src"]),
+            XLA_MIGRATE_BACKEND="eager",
+            RECORD_DETERMINISTIC="1",
+            CUBLAS_WORKSPACE_CONFIG=":4096:8",
         )
-        if done.returncode:
-            raise RuntimeError(f"{side}: {(done.stdout.strip().splitlines() or [''])[-1][:150]}")
-        found.append(printed(done.stdout.replace(str(copy), "")))
+        found.append(printed(output.replace(str(copy), "")))
     return found[0], found[1], []
 
 

@@ -76,7 +76,7 @@ class Callers:
             if not isinstance(read, ast.Attribute):
                 if _is_on_the_accelerator(argument, call):
                     return True
-            elif f"{_object(argument)}.{read.attr}" in _losses(call.home):
+            elif f"{_object(argument)}.{read.attr}" in call.home.cached(_losses):
                 return True
         return False
 
@@ -231,7 +231,7 @@ def _is_on_the_accelerator(argument: ast.expr, call: Call) -> bool:
     value = call.home.inference.value(argument, call.scope)
     if value.has(HOST):
         return False
-    return value.has(TENSOR) or ast.unparse(argument) in _losses(call.home)
+    return value.has(TENSOR) or ast.unparse(argument) in call.home.cached(_losses)
 
 
 def _losses(home: Index) -> set[str]:
@@ -244,7 +244,7 @@ def _losses(home: Index) -> set[str]:
 
 def _hands_a_tensor(call: Call) -> bool:
     value = call.home.inference.value
-    losses = _losses(call.home)
+    losses = call.home.cached(_losses)
     for argument in (*call.node.args, *(k.value for k in call.node.keywords if k.arg)):
         if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
             return True

@@ -17,36 +17,32 @@ def on_elements(method: str, home: Index) -> Iterator[tuple[ast.Call, Scope]]:
     """
     for node, scope in home.calls_of(method):
         match node.func:
-            case ast.Attribute(value=ast.Name(id=name)) if _is_an_element(name, scope):
+            case ast.Attribute(value=ast.Name(id=name)) if is_an_element(name, scope):
                 yield node, scope
-    by_text = home.cached(_running_by_text)
-    for text, scope in home.of(ast.Constant) if by_text else ():
-        call = home.parents.get(text) if text.value == method else None
-        if isinstance(call, ast.Call) and text in call.args and _last_name(call.func) in by_text:
-            yield call, scope
+    for runner in sorted(home.cached(_run_by_name)):
+        for call, scope in home.calls_of(runner):
+            if any(isinstance(a, ast.Constant) and a.value == method for a in call.args):
+                yield call, scope
 
 
-def _is_an_element(name: str, scope: Scope) -> bool:
+def is_an_element(name: str, scope: Scope) -> bool:
+    """True if `name` is the variable of a loop, and nothing else."""
     found = scope.find(name)
     return found is not None and all(binding.how == "for" for binding in found[1])
 
 
-def _running_by_text(home: Index) -> frozenset[str]:
-    """The names of functions that call methods of elements by a name that they are given: `getattr(hook, name)(self)`."""
+def _run_by_name(home: Index) -> frozenset[str]:
+    """The functions that call a method of elements whose name is their parameter: `getattr(hook, name)(self)`."""
     found = set()
     for asked, scope in home.calls_of("getattr"):
         function, around = home.function(asked), home.parents.get(asked)
         match asked.args:
-            case [ast.Name(id=element), ast.Name(id=text), *_] if _is_an_element(element, scope):
+            case [ast.Name(id=element), ast.Name(id=name), *_] if is_an_element(element, scope):
                 is_called = isinstance(around, ast.Call) and around.func is asked
-                if is_called and isinstance(function, ast.FunctionDef) and _takes(function, text):
+                if is_called and isinstance(function, ast.FunctionDef) and _takes(function, name):
                     found.add(function.name)
     return frozenset(found)
 
 
 def _takes(function: ast.FunctionDef, name: str) -> bool:
     return any(arg.arg == name for arg in function.args.args)
-
-
-def _last_name(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")

@@ -16,6 +16,7 @@ from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..projects.callers import handed_to
+from ..projects.element_calls import is_an_element
 from ..scopes import FunctionNode
 from ..syntax import walk_body
 from .acting import unmarked_evaluations
@@ -325,10 +326,8 @@ class _Hooks:
     def _is_an_element(self, owner: ast.Name) -> bool:
         """True if `owner` iterates over something, and its class is not known."""
         scope = self.script.index.scope(owner)
-        found = scope.find(owner.id)
-        if found is None or self.script.value(owner, scope).kinds - {INSTANCE}:
-            return False
-        return all(binding.how == "for" for binding in found[1])
+        is_known = bool(self.script.value(owner, scope).kinds - {INSTANCE})
+        return not is_known and is_an_element(owner.id, scope)
 
 
 def _is_occasional(

@@ -1,45 +1,32 @@
-"""Tensors that a function tests by type, since it also receives numbers: `if isinstance(v, torch.Tensor): v = v.item()`."""
+"""Tensors that training steps of other modules pass to a function: `meter.update(loss)`, also if it tests for a tensor."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...scopes import FunctionNode
 from ...syntax import unparsed
 
 if TYPE_CHECKING:
+    from ...projects.callers import Callers
     from ...script import Script
 
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"})
 
 
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a parameter for which other modules pass a tensor in their training steps.
+    """True if `node` is a parameter, or an attribute of one, that is a tensor in training steps of other modules.
 
-    Or if a test around it says that it is a tensor. It may become one: callers now pass numbers that they read from tensors,
-    and will pass the tensors.
+    Where a test around `node` asks for a tensor, numbers that callers have read count too: they will pass the tensors.
     """
     if is_tested(script, node):
         return any(_handed(script, node))
-    return _is_passed_a_tensor(script, node)
-
-
-def _is_passed_a_tensor(script: Script, node: ast.expr) -> bool:
     root = node.value if isinstance(node, ast.Attribute) else node
-    if not isinstance(root, ast.Name):
+    if not isinstance(root, ast.Name) or (called := _called_by_others(script, node)) is None:
         return False
-    function, callers = script.function(node), script.callers
-    if not script.runs_accelerated or function is None or callers is None:
-        return False
-    if any(binding.how != "parameter" for binding in script.reaching(root)):
-        return False
-    return callers.hand_a_tensor_for(node, function, _owner(script, function))
-
-
-def _owner(script: Script, function: FunctionNode) -> str:
-    owner = script.parent(function)
-    return owner.name if isinstance(owner, ast.ClassDef) else ""
+    is_parameter = all(binding.how == "parameter" for binding in script.reaching(root))
+    return is_parameter and called.callers.hand_a_tensor_for(node, called.function, called.owner)
 
 
 def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
@@ -52,12 +39,29 @@ def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
 
 def _handed(script: Script, node: ast.expr) -> tuple[bool, bool]:
     """Whether other modules hand over tensors in their steps, and numbers that they have read of some."""
+    called = _called_by_others(script, node)
+    if called is None:
+        return False, False
+    callers, function, owner = called
+    tensors = callers.hand_tensors_in_steps(function, owner)
+    return tensors, callers.hand_numbers_in_steps(function, owner)
+
+
+class _Called(NamedTuple):
+    """A function, its class or "", and the calls of it in other modules."""
+
+    callers: Callers
+    function: FunctionNode
+    owner: str
+
+
+def _called_by_others(script: Script, node: ast.expr) -> _Called | None:
+    """The function around `node`, if other modules of a program for an accelerator are known."""
     function, callers = script.function(node), script.callers
     if not script.runs_accelerated or function is None or callers is None:
-        return False, False
-    name = _owner(script, function)
-    tensors = callers.hand_tensors_in_steps(function, name)
-    return tensors, callers.hand_numbers_in_steps(function, name)
+        return None
+    owner = script.parent(function)
+    return _Called(callers, function, owner.name if isinstance(owner, ast.ClassDef) else "")
 
 
 def is_tested(script: Script, node: ast.expr) -> bool:

@@ -39,7 +39,8 @@ def watch() -> None:
 
 def tell() -> None:
     """Record the branches that were not reached."""
-    sys.settrace(None)
+    if sys.gettrace() is _called:
+        sys.settrace(None)
     for file, lines in sorted(_reached.items()):
         path = Path(file)
         if path.suffix == ".py" and path.is_file():
@@ -79,12 +80,13 @@ def unreached(source: str, lines: set[int]) -> list[tuple[int, str]]:
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and node.lineno in lines:
-            if not _changes(node.test, names, attributes, _parameters(tree, node)):
-                continue
-            text = _shortened(ast.unparse(node.test))
-            for word, body in (("if", node.body), ("else of if", node.orelse)):
-                if _computes(body) and not _has_run(body, lines):
-                    found.append((node.lineno, f"{word} {text}"))
+            branches = (("if", node.body), ("else of if", node.orelse))
+            missed = [
+                word for word, body in branches if _computes(body) and not _has_run(body, lines)
+            ]
+            if missed and _changes(node.test, names, attributes, _parameters(tree, node)):
+                text = _shortened(ast.unparse(node.test))
+                found += [(node.lineno, f"{word} {text}") for word in missed]
     return sorted(found)
 
 
