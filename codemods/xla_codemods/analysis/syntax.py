@@ -73,6 +73,16 @@ def argument_for(
     return call.args[index]
 
 
+def defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
+    """Yield the parameters that have a default, with their defaults."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    first = len(positional) - len(arguments.defaults)
+    yield from zip(positional[first:], arguments.defaults)
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+        if default is not None:
+            yield parameter, default
+
+
 def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """Every node of these statements, without entering functions and classes inside."""
     stack: list[ast.AST] = list(reversed(body))

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TypeVar
 
 N = TypeVar("N", bound=Hashable)
 
 
-def reach(start: Iterable[N], step: Callable[[N], Iterable[N]]) -> dict[N, N | None]:
+def reach(
+    start: Iterable[N],
+    step: Callable[[N], Iterable[N]],
+    stop: Callable[[N], bool] = lambda node: False,
+) -> dict[N, N | None]:
     """Return the nodes that `step` leads to from `start`, each with the node that led to it.
 
     The nodes of `start` have None. Nearer nodes come first. `step` is called once for each node,
-    so that cycles end and the cost grows with the number of steps.
+    so that cycles end and the cost grows with the number of steps. The first node that `stop`
+    holds for is the last one.
     """
-    reached: dict[N, N | None] = dict.fromkeys(start)
-    for node in (work := list(reached)):  # grows meanwhile
-        for other in step(node):
-            if other not in reached:
-                reached[other] = node
-                work.append(other)
+    reached: dict[N, N | None] = {}
+    work: list[N] = []  # grows meanwhile
+    found = ((node, other) for node in work for other in step(node))
+    for origin, node in chain(((None, node) for node in start), found):
+        if node not in reached:
+            reached[node] = origin
+            work.append(node)
+            if stop(node):
+                break
     return reached
 
 

@@ -97,15 +97,7 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     if binding.how != "parameter" or not isinstance(function, _FUNCTIONS):
         return []
     given = (argument(file, node.id, function, call) for call in callers(file, function))
-    return [value for value in (*given, _default(function, node.id)) if value is not None]
-
-
-def _default(function: FunctionNode, name: str) -> ast.expr | None:
-    args = function.args
-    positional = [*args.posonlyargs, *args.args]
-    behind = positional[len(positional) - len(args.defaults) :]
-    pairs = (*zip(behind, args.defaults), *zip(args.kwonlyargs, args.kw_defaults))
-    return next((default for arg, default in pairs if arg.arg == name), None)
+    return [value for value in (*given, binding.value) if value is not None]
 
 
 def _returned(function: FunctionNode | None) -> list[ast.expr]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...edits import Edit, InsertBefore, Replace
 from ..nodes import walk
 from ..scopes import FunctionNode
-from ..syntax import argument_for
+from ..syntax import argument_for, defaults
 
 if TYPE_CHECKING:
     from ..script import Script
@@ -61,21 +61,10 @@ def _default(script: Script, node: ast.expr) -> _Default | None:
     arguments = script.parent(node)
     function = script.parent(arguments) if isinstance(arguments, ast.arguments) else None
     if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        for parameter, default in defaults(function):
+        for parameter, default in defaults(function.args):
             if default is node:
                 return _Default(function, parameter, default)
     return None
-
-
-def defaults(function: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr]]:
-    """Yield the parameters of `function` that have a default, with their defaults."""
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    first = len(positional) - len(arguments.defaults)
-    yield from zip(positional[first:], arguments.defaults)
-    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        if default is not None:
-            yield parameter, default
 
 
 def _may_be_none(script: Script, found: _Default) -> bool:
@@ -152,7 +141,7 @@ def _is_none(script: Script, node: ast.AST) -> bool:
     around = script.function(node)
     return around is not None and any(
         parameter.arg == node.id and isinstance(default, ast.Constant) and default.value is None
-        for parameter, default in defaults(around)
+        for parameter, default in defaults(around.args)
     )
 
 

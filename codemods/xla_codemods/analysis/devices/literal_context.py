@@ -11,7 +11,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import is_static, walk_body
+from ..syntax import defaults, is_static, walk_body
 from .availability import OTHER_ACCELERATORS
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
 from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
@@ -292,12 +292,7 @@ def _in_enumeration(script: ParsedFile, statement: ast.stmt) -> bool:
 
 
 def _default(script: ParsedFile, node: ast.expr, arguments: ast.arguments) -> str:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults),
-    ]
-    for parameter, default in pairs:
+    for parameter, default in defaults(arguments):
         if default is node:
             name = parameter.arg
             return NAME if is_device_name(name) or name in script.cached(Devices).used else KEPT

@@ -6,6 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ..devices.specs import last_name
+from ..syntax import defaults
+
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
@@ -39,9 +42,9 @@ def _is_chosen(script: ParsedFile, node: ast.Constant) -> bool:
             keys = [k for k, v in zip(parent.keys, parent.values) if v is child]
             return any(isinstance(k, ast.Constant) and _is_key(k.value) for k in keys)
         case ast.Assign(targets=targets):
-            return any(_is_key(_last(target)) for target in targets)
+            return any(_is_key(last_name(target)) for target in targets)
         case ast.AnnAssign(target=target):
-            return _is_key(_last(target))
+            return _is_key(last_name(target))
         case ast.arguments():
             return _is_default_of_one(parent, child)
     return False
@@ -57,18 +60,6 @@ def _is_option(call: ast.Call) -> bool:
 
 
 def _is_default_of_one(arguments: ast.arguments, default: ast.AST) -> bool:
-    positional = [*arguments.posonlyargs, *arguments.args]
-    pairs = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults),
-    ]
-    return any(value is default and _is_key(parameter.arg) for parameter, value in pairs)
-
-
-def _last(target: ast.expr) -> str:
-    match target:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(key))):
-            return key
-    return ""
+    return any(
+        value is default and _is_key(parameter.arg) for parameter, value in defaults(arguments)
+    )

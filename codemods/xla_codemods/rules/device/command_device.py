@@ -83,10 +83,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.late_defaults import defaults, first_statement
+from ...analysis.devices.late_defaults import first_statement
 from ...analysis.devices.specs import is_device_name
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.scopes import FunctionNode
+from ...analysis.syntax import defaults
 from ...edits import InsertAfter, InsertBefore
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -105,7 +106,7 @@ def command_device(script: Script) -> Iterator[Finding]:
     if not script.source.mentions("typer", "fire", "tyro", "defopt"):
         return
     for function in _commands(script):
-        for parameter, default in defaults(function):
+        for parameter, default in defaults(function.args):
             if not is_device_name(parameter.arg) or not _names_the_accelerator(script, default):
                 continue
             text = f"{parameter.arg} = {script.xla}.device_type({parameter.arg})"
