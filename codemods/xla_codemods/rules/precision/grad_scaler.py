@@ -172,9 +172,16 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import SCALER
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
-from ...analysis.training.scalers.creations import MAKERS, Creation, creations, idle_bindings
+from ...analysis.training.scalers.creations import (
+    MAKERS,
+    Creation,
+    creations,
+    idle_bindings,
+    is_disabled,
+)
+from ...analysis.training.scalers.kept import keeps_scalers, uses_of_scalers
 from ...analysis.training.scalers.scaled_gradients import clipped
-from ...analysis.training.scalers.uses import Uses, classify
+from ...analysis.training.scalers.uses import Uses
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
@@ -204,8 +211,8 @@ def used(script: Script) -> Iterator[Finding]:
         return
     if not any(word in script.source.text for word in _WORDS):
         return
-    uses = classify(script)
-    is_kept = bool(uses.unclear)  # removed in part, it would lack what the rest asks it for
+    uses = uses_of_scalers(script)
+    is_kept = keeps_scalers(script)
     for node, edits in () if is_kept else uses.fixed:
         yield RULE.finding(script, node, _MESSAGE, *edits)
     for branch, edit in () if is_kept else collapsed(script, uses.changes):
@@ -217,7 +224,7 @@ def used(script: Script) -> Iterator[Finding]:
     for node in uses.unclear:
         message = "the code uses a member that only a GradScaler has, and bfloat16 needs no loss scaling: remove it"
         yield RULE.finding(script, node, message, effort=MEDIUM)
-    if not all(_is_disabled(creation) for creation in uses.creations):
+    if not all(is_disabled(creation) for creation in uses.creations):
         yield from _clipped_while_scaled(script, uses)
     yield from _subclasses(script)
 
@@ -231,27 +238,35 @@ def _clipped_while_scaled(script: Script, uses: Uses) -> Iterator[Finding]:
 @RULE.call(*MAKERS)
 def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if uses_accelerate(script):
-        if any(c.call is call and not _is_disabled(c) for c in creations(script)):
+        if any(c.call is call and not is_disabled(c) for c in creations(script)):
             yield RULE.finding(script, call, _BESIDE_ACCELERATE, effort=MEDIUM)
         return
-    uses = classify(script)
+    uses = uses_of_scalers(script)
     asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
     for creation in uses.creations:
-        if creation.call is call and not _is_disabled(creation):
+        if creation.call is call and not is_disabled(creation):
             yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses, asked))
 
 
 @RULE.reference(*MAKERS)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`make = partial(GradScaler, enabled=amp)`."""
-    if is_handed_on(node, script.parents):
-        message = _BESIDE_ACCELERATE if uses_accelerate(script) else _MESSAGE
-        yield RULE.finding(script, node, message, effort=MEDIUM)
+    if not is_handed_on(node, script.parents):
+        return
+    if uses_accelerate(script):
+        yield RULE.finding(script, node, _BESIDE_ACCELERATE, effort=MEDIUM)
+    elif (script.dotted(node, scope) or "").startswith(_OF_TORCH):
+        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.GradScaler"))
+    else:
+        yield RULE.finding(script, node, _MESSAGE, effort=MEDIUM)
+
+
+_OF_TORCH = ("torch.GradScaler", "torch.amp.", "torch.cuda.amp.")
 
 
 def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Iterator[Edit]:
     """What becomes of `GradScaler(...)`: one that scales nothing, `None`, or nothing."""
-    if uses.unclear:
+    if keeps_scalers(script):
         return
     if (
         asked
@@ -310,16 +325,6 @@ def _is_one_of_several(script: Script, around: ast.AST | None) -> bool:
         unpacked = above.targets if isinstance(above, ast.Assign) else []
         return not any(isinstance(target, (ast.Tuple, ast.List)) for target in unpacked)
     return isinstance(around, (ast.ListComp, ast.DictComp, ast.SetComp, ast.GeneratorExp))
-
-
-def _is_disabled(creation: Creation) -> bool:
-    """Return True if it is disabled explicitly."""
-    match creation.call:
-        case ast.Call(
-            args=[], keywords=[ast.keyword(arg="enabled", value=ast.Constant(value=False))]
-        ):
-            return True
-    return False
 
 
 def _subclasses(script: Script) -> Iterator[Finding]:

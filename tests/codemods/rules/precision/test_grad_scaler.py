@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from xla_codemods.engine import check, migrate
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings, migrated
 
@@ -703,3 +704,60 @@ def test_a_scaler_that_something_else_needs_stays_whole(line: str) -> None:
     lines = after.splitlines()
     reported = [lines[number - 1].strip() for number, code in findings(after) if code == "XLA204"]
     assert reported == [uses[0], line, "scaler.step(optimizer)"]
+
+
+TRAINER = """
+import functools
+import torch
+from steps import backward
+
+GradScaler = functools.partial(torch.GradScaler, device="cuda")
+{head}
+class Trainer:
+    def __init__(self, model):
+        self.scaler = GradScaler()
+
+    def step(self, loss, optimizer):
+        backward(self, loss)
+        self.scaler.step(optimizer)
+        self.scaler.update()
+
+Trainer(None).step(loss, optimizer)
+"""
+STEPS = """
+def backward(trainer, loss):
+    trainer.scaler.scale(loss).backward()
+"""
+
+
+def _of_two_modules(trainer: str) -> dict[str, str]:
+    files = {"trainer.py": trainer.encode(), "steps.py": STEPS.encode()}
+    modules = Modules(files)
+    return {
+        path: migrate(data, Options(), path, Project(modules, path)).data.decode()
+        for path, data in files.items()
+    }
+
+
+def test_a_scaler_that_accelerate_keeps_is_kept_in_other_modules() -> None:
+    """Otherwise gradients would be divided by a scale that they were never multiplied with."""
+    head = "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    after = _of_two_modules(TRAINER.format(head=head))
+    assert "trainer.scaler.scale(loss).backward()" in after["steps.py"]
+    assert "self.scaler.step(optimizer)" in after["trainer.py"]
+
+
+def test_a_scaler_made_by_way_of_partial_scales_nothing_in_any_module() -> None:
+    after = _of_two_modules(TRAINER.format(head=""))
+    assert "    loss.backward()" in after["steps.py"]
+    assert "functools.partial(xla.GradScaler, device=" in after["trainer.py"]
+    assert "self.scaler.step" not in after["trainer.py"]
+
+
+def test_a_scaler_that_a_module_asks_for_what_only_it_has_is_kept_in_others() -> None:
+    asked = TRAINER.format(head="").replace(
+        "self.scaler.update()", "self.scaler.update(self.scaler._found_inf_per_device(optimizer))"
+    )
+    after = _of_two_modules(asked.replace("= GradScaler()", "= torch.GradScaler('cuda')"))
+    assert "trainer.scaler.scale(loss).backward()" in after["steps.py"]
+    assert "self.scaler.step(optimizer)" in after["trainer.py"]

@@ -84,6 +84,16 @@ def _makes(script: ParsedFile, node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and script.dotted(node.func) in MAKERS
 
 
+def is_disabled(creation: Creation) -> bool:
+    """Return True if it is disabled explicitly."""
+    match creation.call:
+        case ast.Call(
+            args=[], keywords=[ast.keyword(arg="enabled", value=ast.Constant(value=False))]
+        ):
+            return True
+    return False
+
+
 def idle_bindings(script: ParsedFile, creation: Creation) -> Iterator[ast.stmt]:
     """`scaler = None` beside the statement that makes it."""
     targets = {_place(script, target) for target in targets_of(creation.statement)}
