@@ -32,10 +32,12 @@ def unmarked_evaluations(script: Script) -> list[Loop]:
 
 
 def _unmarked_evaluations(script: Script) -> list[Loop]:
-    if uses_accelerate(script):
-        return []
+    # accelerate's loaders mark, and what is counted, as in sampling, has none.
+    counted = uses_accelerate(script)
     return [
-        loop for loop in script.training.loops if loop.is_statement and _lacks_marks(script, loop)
+        loop
+        for loop in script.training.loops
+        if loop.is_statement and not (counted and loop.drivers) and _lacks_marks(script, loop)
     ]
 
 

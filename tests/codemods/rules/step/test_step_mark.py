@@ -762,3 +762,30 @@ def test_a_helper_method_of_an_optimizer_is_part_of_its_step() -> None:
         "        optimizer.step()\n"
     )
     assert marked_lines(after) == ["xla.optimizer_step(optimizer)"]
+
+
+SAMPLING = """
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model, loader = accelerator.prepare(model, loader)
+
+@torch.no_grad()
+def sample(x):
+    for t in reversed(range(1000)):
+        x = x - model(x, torch.full((2,), t, device=x.device))
+    return x
+
+@torch.no_grad()
+def evaluate():
+    for x, y in loader:
+        print(model(x, y))
+"""
+
+
+def test_a_loop_that_samples_is_marked_where_accelerates_loaders_mark_the_others() -> None:
+    """Otherwise the thousand passes through the model are one graph."""
+    after = migrated(SAMPLING)
+    assert "device=x.device))\n        xla.mark_step()\n    return x" in after
+    assert after.count("mark_step") == 1
