@@ -16,6 +16,7 @@ from .. import flow
 from ..inference.unpacking import part
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import statements
+from .calculated import is_calculated_with
 from .callees import Target, View, filled, parameters, scope_of
 from .passed_arguments import PassedArgument, passed_arguments
 from .places import assigned_to, default_of, entries
@@ -102,14 +103,16 @@ class Numbers:
         )
 
     def may_be_none(self, node: ast.expr) -> bool:
-        """Return True if `node` is a parameter that is None by default: then nothing is moved."""
+        """Return True if `node` is None by default, or in a branch: then nothing is moved."""
         found = self.home.indexed.scope(node).find(node.id) if isinstance(node, ast.Name) else None
         if found is None or not isinstance(node, ast.Name):
             return False
         bindings = flow.reaching(found[1], node, found[0], self.home.indexed.parents)
         return any(
-            b.how == "parameter" and isinstance(b.value, ast.Constant) and b.value.value is None
+            isinstance(leaf, ast.Constant) and leaf.value is None
             for b in bindings
+            if b.how in {"parameter", "assign"} and b.value is not None and not b.path
+            for leaf in leaves(b.value)
         ) and not _is_asked_for(node, self.home.indexed.parents)
 
     def is_of_the_project(self, call: ast.Call) -> bool:
@@ -236,7 +239,8 @@ class Numbers:
             return
         home, bindings = found
         if _is_made_where_named(node.id, [b.value for b in bindings], home):
-            bindings = [b for b in bindings if b.how != "assign"]
+            if not is_calculated_with(view.indexed, node, scope):
+                bindings = [b for b in bindings if b.how != "assign"]
         for binding in flow.reaching(bindings, node, home, view.indexed.parents):
             yield from self._bound(node.id, binding, home, view)
 
@@ -282,13 +286,15 @@ class Numbers:
             this = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
             if this and around is not None:
                 bound = list(self.callees.attributes(view, around, node.attr))
-                if not _is_made_where_named(node.attr, [b.value for _, b, _ in bound]):
+                made = _is_made_where_named(node.attr, [b.value for _, b, _ in bound])
+                if not made or is_calculated_with(view.indexed, node, scope):
                     for of, binding, home in bound:
                         yield from self._bound(node.attr, binding, home, of)
                 return
         given = [*assigned_to(node, view), *entries(node, scope, view)]
         if _is_made_where_named(last_name(node) or "", [value for value, _ in given]):
-            return
+            if not is_calculated_with(view.indexed, node, scope):
+                return
         yield from (Place(value, home, view) for value, home in given)
         for owner in self._owners(node.value, scope, view):
             same = _with_owner(node, owner.node)

@@ -108,6 +108,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.calculated import is_calculated_with
 from ...analysis.devices.non_device_calls import NO_DEVICES
 from ...analysis.devices.numbers import Numbers
 from ...analysis.devices.specs import (
@@ -193,7 +194,9 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
     if dotted == "transformers.pipeline":
         yield from _of_pipeline(script, value)
     elif makes_tensors(call, scope):
-        yield from list(_numbered(script, value)) or _followed(script, value)
+        may_be_none = isinstance(value, ast.Name) and script.cached(Numbers).may_be_none(value)
+        found = [] if may_be_none else list(_numbered(script, value))
+        yield from found or _followed(script, value)
     elif not (dotted or "").startswith("torch."):
         yield from _given_to_others(script, call, value, dotted)
 
@@ -254,6 +257,8 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     (target, *more) = assign.targets
     if more or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
         return
+    if is_calculated_with(script.index, target, scope):
+        return  # `if device < 0:` fails for a device; it becomes one where something is moved
     parts = leaves(assign.value)
     indices = [
         p

@@ -237,3 +237,33 @@ def test_the_device_of_a_tensor_or_none_stays_none_for_the_host(chosen: str) -> 
     )
     assert "x.device" in after
     assert "device=device)" in after
+
+
+@pytest.mark.parametrize(
+    ("test", "used", "after"),
+    [
+        (
+            "if device < 0:\n        device = None",
+            "torch.ones(2, device=device)",
+            "torch.ones(2, device=None if device is None else xla.xla_device(device))",
+        ),
+        (
+            "if device == -1:\n        device = 'cpu'",
+            "torch.ones(2).to(device)",
+            "torch.ones(2).to(xla.xla_device(device))",
+        ),
+        (
+            "if device >= 0:\n        device = 'cuda:' + str(device + 0)\n    else:\n        device = 'cpu'",
+            "torch.ones(2).to(device)",
+            "torch.ones(2).to(xla.xla_device(device))",
+        ),
+    ],
+)
+def test_a_number_that_is_compared_stays_one_until_something_is_moved(
+    test: str, used: str, after: str
+) -> None:
+    """A torch.device cannot be compared with a number, and None is the host."""
+    source = "import torch\ndef f(x):\n    device = x.get_device()\n    {test}\n    return {used}\nf(torch.ones(2).cuda())\n"
+    done = migrated(source.format(test=test, used=used))
+    assert "device = x.get_device()\n" in done
+    assert f"return {after}\n" in done
