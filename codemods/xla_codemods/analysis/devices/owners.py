@@ -38,6 +38,16 @@ def has_own_method(
     )
 
 
+def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
+    """Yield the methods of that name of the program's classes that `owner` may be an object of."""
+    passed = passed_arguments(script)
+    scope = script.index.scope(owner)
+    for found in _classes(passed, passed.callees.home, owner, scope, {}):
+        target = passed.callees.method(*found, method)
+        if target is not None:
+            yield target.function
+
+
 _Class: TypeAlias = "tuple[View, ast.ClassDef]"
 
 

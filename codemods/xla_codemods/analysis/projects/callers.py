@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..index import Index
 from ..inference.instances import CALLED_AS_INSTANCE, names_given
 from ..inference.scaler_names import scaled_by_name
-from ..inference.values import HOST, TENSOR, Value, for_others
+from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for
 from .element_calls import on_elements
@@ -25,11 +25,20 @@ _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and s
 
 
 class Call(NamedTuple):
-    """A call in another module, with the scope that it stands in and the index of that module."""
+    """A call in another module, with the scope that it stands in and the index of that module.
+
+    `passes` has the arguments, if another call that it causes passes them.
+    """
 
     node: ast.Call
     scope: Scope
     home: Index
+    passes: ast.Call | None = None
+
+    def argument(self, name: str, function: FunctionNode, owner: str) -> ast.expr | None:
+        """Return what it passes for the parameter `name` of `function`, a method if `owner` is not empty."""
+        call = self.passes or self.node
+        return argument_for(name, function, call, skip_self=bool(owner))
 
 
 class Callers:
@@ -44,7 +53,7 @@ class Callers:
     def handed(self, name: str, function: FunctionNode, owner: str) -> Iterator[Value]:
         """Yield the values that they pass for the parameter `name` of `function`, a method if `owner` is not empty."""
         for call in self.of(function, owner):
-            argument = argument_for(name, function, call.node, skip_self=bool(owner))
+            argument = call.argument(name, function, owner)
             if argument is not None:
                 yield for_others(call.home.inference.value(argument, call.scope))
 
@@ -65,18 +74,23 @@ class Callers:
         )
 
     def hand_a_tensor_for(self, read: ast.expr, function: FunctionNode, owner: str) -> bool:
-        """True if one of them is in each step, and `read`, a parameter or an attribute of one, is a tensor of its losses."""
-        root = read.value if isinstance(read, ast.Attribute) else read
+        """True if one of them is in each step, and `read`, a parameter, or an attribute or an entry of one, is a tensor of
+        its losses.
+        """
+        root = read.value if isinstance(read, (ast.Attribute, ast.Subscript)) else read
         if not isinstance(root, ast.Name):
             return False
         for call in self._in_steps(function, owner):
-            argument = argument_for(root.id, function, call.node, skip_self=bool(owner))
+            argument = call.argument(root.id, function, owner)
             if argument is None:
                 continue
-            if not isinstance(read, ast.Attribute):
+            if isinstance(read, ast.Subscript):
+                if _may_hold_a_loss(argument, read, call):
+                    return True
+            elif not isinstance(read, ast.Attribute):
                 if _is_on_the_accelerator(argument, call):
                     return True
-            elif f"{_object(argument)}.{read.attr}" in call.home.cached(_losses):
+            elif f"{ast.unparse(argument)}.{read.attr}" in call.home.cached(_losses):
                 return True
         return False
 
@@ -148,7 +162,8 @@ class Callers:
         for other in sorted(self.modules.with_word(method) & self.modules.having(TRAINS)):
             index = self.modules.whole(other) if other != self.path else None
             if index is not None:
-                yield from (Call(node, scope, index) for node, scope in on_elements(method, index))
+                found = on_elements(method, index)
+                yield from (Call(c.node, c.scope, index, c.passes) for c in found)
 
     def _of_instances(self, method: str, owner: str) -> Iterator[Call]:
         """Yield `logger.update(loss=loss)` if the same module has made `logger = Logger()`."""
@@ -222,16 +237,21 @@ def _is_repeated(call: ast.AST, index: Index) -> bool:
     )
 
 
-def _object(argument: ast.expr) -> str:
-    """The text of an argument; a method that is called by a text is given the object itself (`element_calls`)."""
-    return "self" if isinstance(argument, ast.Constant) else ast.unparse(argument)
-
-
 def _is_on_the_accelerator(argument: ast.expr, call: Call) -> bool:
     value = call.home.inference.value(argument, call.scope)
     if value.has(HOST):
         return False
     return value.has(TENSOR) or ast.unparse(argument) in call.home.cached(_losses)
+
+
+def _may_hold_a_loss(argument: ast.expr, read: ast.Subscript, call: Call) -> bool:
+    """True if `argument` is a dict with a tensor under the key of `read`, or nothing is known of it: `outputs["loss"]`."""
+    value = call.home.inference.value(argument, call.scope)
+    key = read.slice.value if isinstance(read.slice, ast.Constant) else None
+    if value.fields is None or not isinstance(key, str):
+        return value == UNKNOWN
+    field = value.fields.get(key, UNKNOWN)
+    return field == UNKNOWN or (field.has(TENSOR) and not field.has(HOST))
 
 
 def _losses(home: Index) -> set[str]:
@@ -249,7 +269,16 @@ def _hands_a_tensor(call: Call) -> bool:
         if value(argument, call.scope).has(TENSOR) or ast.unparse(argument) in losses:
             return True
     spread = [k.value for k in call.node.keywords if k.arg is None]
-    return any("loss" in ast.unparse(s) and not value(s, call.scope).fields for s in spread)
+    return any(_speaks_of_losses(s, call) and not value(s, call.scope).fields for s in spread)
+
+
+def _speaks_of_losses(spread: ast.expr, call: Call) -> bool:
+    """`loss_dict`, or a name that is given `reduce_dict(loss_dict)`."""
+    texts = [ast.unparse(spread)]
+    if isinstance(spread, ast.Name):
+        found = call.scope.find(spread.id)
+        texts += [ast.unparse(b.value) for b in (found[1] if found else ()) if b.value is not None]
+    return any("loss" in text for text in texts)
 
 
 def _hands_a_number(call: Call) -> bool:

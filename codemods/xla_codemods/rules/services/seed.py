@@ -72,6 +72,22 @@ Functions of libraries that seed PyTorch:
 +    model.to(xla.xla_device())
 ```
 
+Functions that a loop calls with one seed:
+
+```diff
+ import random
+ import torch
+ from torch import nn
++from xla_migrate import runtime as xla
+
+ def train(seed):
+-    for seed_with in (torch.manual_seed, torch.cuda.manual_seed_all, random.seed):
++    for seed_with in (xla.manual_seed, random.seed):
+         seed_with(seed)
+-    model = nn.Linear(4, 2).cuda()
++    model = nn.Linear(4, 2).to(xla.xla_device())
+```
+
 A seed before `xla.use_spmd()` is not reported, because that call must come before the first use
 of the device. The device then uses PyTorch's seed:
 
@@ -116,7 +132,7 @@ from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
-from ...edits import InsertAfter, Replace, remove
+from ...edits import DropElement, InsertAfter, Replace, remove
 from ...finding import WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -186,6 +202,24 @@ def of_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     else:
         edit = Replace(call, f"{script.xla}.manual_seed({{0}}, device_only=True)", (seed,))
         yield RULE.finding(script, call, _MESSAGE, edit)
+
+
+@RULE.reference(*_ALL)
+def listed(script: Script, name: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`for seed_with in (torch.manual_seed, random.seed): seed_with(3)`."""
+    if not isinstance(script.parent(name), (ast.Tuple, ast.List)) or _in_worker(script, name):
+        return
+    if script.trains or script.runs_accelerated:
+        yield RULE.finding(script, name, _MESSAGE, Replace(name, f"{script.xla}.manual_seed"))
+
+
+@RULE.reference(*_DEVICE)
+def listed_for_device(script: Script, name: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """Next to `torch.manual_seed`, which seeds the device as well. Without it the user decides (XLA906)."""
+    parent = script.parent(name)
+    if isinstance(parent, (ast.Tuple, ast.List)) and not _in_worker(script, name):
+        if any(script.dotted(element, scope) in _ALL for element in parent.elts):
+            yield RULE.finding(script, name, _MESSAGE, DropElement(parent, name))
 
 
 @RULE.call(*_NEW)
@@ -289,7 +323,7 @@ def _is_repeatable(seed: ast.expr) -> bool:
     return isinstance(seed, (ast.Constant, ast.Name, ast.Attribute))
 
 
-def _in_worker(script: Script, call: ast.Call) -> bool:
+def _in_worker(script: Script, call: ast.expr) -> bool:
     """True if `call` runs in a loader's worker process; `main_worker` of `mp.spawn` trains."""
     function = script.function(call)
     while function is not None:

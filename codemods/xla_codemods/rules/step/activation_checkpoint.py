@@ -57,6 +57,24 @@ Models of diffusers accept the function (from version 0.32):
 +unet.enable_gradient_checkpointing(lambda module, *args: xla.checkpoint(module, *args, use_reentrant=False))
 ```
 
+A model of the program that has a method of this name calls `torch.utils.checkpoint` in its own
+code, and that call is rewritten:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+class Net(torch.nn.Module):
+    def gradient_checkpointing_enable(self):
+        self.is_checkpointed = True
+
+    def forward(self, x):
+        return xla.checkpoint(self.fc, x) if self.is_checkpointed else self.fc(x)
+
+model = Net().to(xla.xla_device())
+model.gradient_checkpointing_enable()
+```
+
 Other functions named `checkpoint` are not reported:
 
 ```python
@@ -75,7 +93,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.owners import own_methods
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
 from ...edits import AddArgument, InsertBefore, Replace
 from ...finding import MEDIUM, Finding
@@ -147,7 +167,7 @@ def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     statement = script.parent(call)
-    if _is_patched(script) or _is_self(call.func.value):
+    if _is_patched(script) or _is_self(call.func.value) or _is_own(script, call.func):
         return
     if not isinstance(statement, ast.Expr):
         yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
@@ -178,6 +198,21 @@ def _is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in {"self", "cls"}
 
 
+def _is_own(script: Script, method: ast.Attribute) -> bool:
+    """Return True if the program defines `method`, and the definition does not pass the call on to a library's model."""
+    definitions = list(own_methods(script, method.value, method.attr))
+    return bool(definitions) and not any(
+        isinstance(node, ast.Attribute) and node.attr in _OF_LIBRARIES
+        for definition in definitions
+        for node in walk(definition)
+    )
+
+
+_OF_LIBRARIES = frozenset(
+    {"gradient_checkpointing_enable", "enable_gradient_checkpointing", "set_grad_checkpointing"}
+)
+
+
 @RULE.method("enable_gradient_checkpointing", "set_grad_checkpointing")
 def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Models of diffusers and timm, which import torch's function for themselves."""
@@ -185,6 +220,8 @@ def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     given = call.args[0] if call.args else keyword(call, "enable")
     on = given is None or (isinstance(given, ast.Constant) and bool(given.value))
     if not (script.accelerated or uses_accelerate(script)) or not on or _is_self(call.func.value):
+        return
+    if _is_own(script, call.func):
         return
     is_diffusers = call.func.attr.startswith("enable") and script.source.mentions("diffusers")
     if is_diffusers and not script.defines(call.func.value, call.func.attr) and not call.keywords:

@@ -32,6 +32,10 @@ class Trainer:
         for hook in self.hooks:
             getattr(hook, name)(self, *args)
 
+    def call_with(self, name, value=None, **more):
+        for hook in self.hooks:
+            getattr(hook, name)(self, loss=value, **more)
+
     def run_hooks(self, loss):
         for hook in self.hooks:
             hook.after_step(self, loss)
@@ -50,6 +54,7 @@ class Trainer:
         END
 """
 GIVEN = "self.values.append(loss.item())"
+ENTRY = "self.values.append(loss['loss'].item())"
 OWN = "self.values.append(trainer.loss.item())"
 
 
@@ -73,6 +78,10 @@ def _found(read: str, line: str, end: str = "pass") -> list[int]:
         (GIVEN, "for h in self.hooks: h.after_step(self, loss=self.loss)"),
         (GIVEN, "for n, h in enumerate(self.hooks): h.after_step(self, self.loss * 2)"),
         ("self.values.append(loss.detach().item())", "self.run_hooks(self.loss)"),
+        (ENTRY, "self.call('after_step', {'loss': self.loss})"),
+        (ENTRY, "self.run_hooks(outputs_of(self))"),
+        (GIVEN, "self.call_with('after_step', self.loss)"),
+        (OWN, "self.call_with('after_step', value=k)"),
         (OWN, "self.run_hooks(None)"),
         (OWN, "self.call('after_step')"),
         (OWN, "for h in self.hooks: h.after_step(self)"),
@@ -91,6 +100,11 @@ def test_reads_in_hooks_of_each_step(read: str, line: str) -> None:
         (GIVEN, "self.call('before_step', self.loss)", "pass"),
         (GIVEN, "self.hooks.after_step(self, self.loss)", "pass"),
         (GIVEN, "self.run_hooks(k)", "pass"),
+        (GIVEN, "self.call_with('after_step', k, rate=self.loss)", "pass"),
+        (ENTRY, "self.run_hooks({'loss': k})", "pass"),
+        (ENTRY, "self.run_hooks({'loss': self.loss.cpu()})", "pass"),
+        (ENTRY, "if k % 10 == 0: self.run_hooks({'loss': self.loss})", "pass"),
+        (ENTRY.replace("'loss'", "'lr'"), "self.run_hooks(outputs_of(self))", "pass"),
         (GIVEN, "self.run_hooks(self.loss.cpu())", "pass"),
         ("self.values.append(trainer.lr.item())", "self.run_hooks(self.loss)", "pass"),
     ],

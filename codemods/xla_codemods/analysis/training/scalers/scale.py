@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, Unwrap, remove
 from ...scopes import Scope
-from ...syntax import is_elif
+from ...syntax import is_elif, is_pure
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -81,12 +81,41 @@ class _Folding:
             else:
                 self.changes.removed.add(parent)
                 yield parent, (remove(parent),)
+        elif isinstance(parent, ast.BoolOp) and self._is_neutral(node, parent, truth):
+            self.done.add(parent)
+            others = tuple(value for value in parent.values if value is not node)
+            word = " and " if truth else " or "
+            text = word.join(f"{{{k}}}" for k in range(len(others)))
+            yield node, (Replace(parent, text, others),)
+        elif isinstance(parent, ast.BoolOp) and self._decides(parent, truth):
+            yield from self._fold(parent, truth)
         elif (name := self._bound(node)) is not None and (loads := self._loads(*name)):
             for load in loads:
                 yield from self._fold(load, truth)
             yield self._removed(node)
         else:
             yield node, (Replace(node, str(truth)),)
+
+    def _is_neutral(self, node: ast.expr, whole: ast.BoolOp, truth: bool) -> bool:
+        """True if `whole` has the same value, or as a condition the same truth, without its part `node`."""
+        if isinstance(whole.op, ast.And) is not truth or whole in self.done:
+            return False
+        return whole.values[-1] is not node or self._is_condition(whole)
+
+    def _decides(self, whole: ast.BoolOp, truth: bool) -> bool:
+        """True if a part of the condition `whole` that is `truth` decides it, and the other parts do nothing."""
+        is_decisive = isinstance(whole.op, ast.Or) is truth
+        return is_decisive and self._is_condition(whole) and all(map(is_pure, whole.values))
+
+    def _is_condition(self, node: ast.expr) -> bool:
+        parent = self.script.parent(node)
+        if isinstance(parent, ast.BoolOp):
+            return parent.values[-1] is not node or self._is_condition(parent)
+        if isinstance(parent, ast.UnaryOp):
+            return isinstance(parent.op, ast.Not)
+        return isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)) and (
+            parent.test is node
+        )
 
     def _bound(self, node: ast.expr) -> tuple[str, Scope] | None:
         """The local name that `node` is bound to, if nothing else is."""

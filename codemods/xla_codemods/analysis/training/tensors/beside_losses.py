@@ -6,12 +6,14 @@ Torch computes with tensors of one device alone, so they are on the loss's devic
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ...frameworks.accelerator import uses_accelerate
-from ...inference.values import HOST, TENSOR
+from ...frameworks.hooks import called_in_steps
+from ...inference.values import HOST, MODULE, TENSOR
+from ...nodes import walk
 
 if TYPE_CHECKING:
     from ...scopes import Binding, FunctionNode
@@ -19,18 +21,52 @@ if TYPE_CHECKING:
 
 # Methods whose results are on the host, or on another device than their tensor.
 _LEAVES = frozenset({"cpu", "cuda", "item", "numpy", "size", "stride", "to", "tolist"})
+# Methods that compute a tensor from the output of a model, whose class is not known.
+_OF_OUTPUTS = frozenset(
+    "abs all any argmax argmin clamp detach double eq exp flatten float gt log log_softmax long lt max mean min ne norm "
+    "pow reshape sigmoid softmax sqrt squeeze std sum unsqueeze var view".split()
+)
+_OUTPUTS = frozenset({"logits", "loss", "last_hidden_state", "pooler_output"})
 
 
 def is_computed_with(script: Script, node: ast.expr, losses: Iterable[ast.expr]) -> bool:
     """Return True if `node` is computed from a name of this function that one of `losses` is computed from, too."""
-    if not (script.accelerated or uses_accelerate(script)):
-        return False
     function = script.function(node)
+    is_led = function in called_in_steps(script)
+    if not (is_led or script.accelerated or uses_accelerate(script)):
+        return False
     known = script.cached(_known)
     if function not in known:
         own = [n for n in losses if isinstance(n, ast.Name) and script.function(n) is function]
-        known[function] = _names_behind(script, own)
+        known[function] = _names_behind(script, [*own, *returned_losses(script, function)])
     return not known[function].isdisjoint(_names_behind(script, [node]))
+
+
+def returned_losses(script: Script, function: FunctionNode | None) -> Iterator[ast.Name]:
+    """Yield the losses that a `training_step` or `compute_loss` returns to its framework: `return loss, outputs`."""
+    if (
+        isinstance(function, ast.FunctionDef)
+        and function.name in {"compute_loss", "training_step"}
+        and function in called_in_steps(script)
+    ):
+        for node in walk(function):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield from _losses_in(node.value)
+
+
+def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
+    match returned:
+        case ast.Name():
+            yield returned
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from _losses_in(body)
+            yield from _losses_in(orelse)
+        case ast.Tuple(elts=[first, *_]):
+            yield from _losses_in(first)
+        case ast.Dict(keys=keys, values=values):
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "loss":
+                    yield from _losses_in(value)
 
 
 def _known(script: Script) -> dict[FunctionNode | None, frozenset[str]]:
@@ -80,10 +116,22 @@ def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
             return [operand]
         case ast.Subscript(value=whole) if script.value(node).has(TENSOR):
             return [whole]
+        case ast.Attribute(value=output, attr=name) if name in _OUTPUTS:
+            return [output]
         case ast.Call(func=func, args=args) if not _leaves(node):
             dotted = script.dotted(func)
             if dotted is not None:
                 return args if dotted.startswith("torch.") else []
-            if isinstance(func, ast.Attribute) and script.value(node).has(TENSOR):
+            if script.value(func).has(MODULE) or _is_called_a_loss(func):
+                return args
+            if isinstance(func, ast.Attribute) and (
+                script.value(node).has(TENSOR) or func.attr in _OF_OUTPUTS
+            ):
                 return [func.value]
     return []
+
+
+def _is_called_a_loss(func: ast.expr) -> bool:
+    """`self.loss_fn`, `criterion`."""
+    name = getattr(func, "attr", getattr(func, "id", ""))
+    return name.endswith(("loss", "loss_fn", "loss_func", "loss_function", "criterion"))

@@ -28,7 +28,7 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
-from .beside_losses import is_computed_with
+from .beside_losses import is_computed_with, returned_losses
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss, is_one_of_losses
@@ -55,6 +55,7 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         return (
             not value.kinds & {*_OTHERS, BATCH}
             and not value.items
+            and value.element is None  # a dict of tensors
             and _is_tensor_for_sure(script, node)
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
@@ -118,6 +119,8 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
             named = "loss" in key or key in _TENSORS
             given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
             if _is_backwarded(script, node) or (named and given):
+                return True
+            if "loss" in key and is_handed_a_tensor(script, node):
                 return True
             return is_one_of_losses(script, node) or (not value.kinds and _is_put(script, node))
         case ast.Subscript():
@@ -363,17 +366,8 @@ def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
 
 def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
     """`return loss` of a `training_step` or `compute_loss`."""
-    function = script.function(node)
-    return (
-        isinstance(function, ast.FunctionDef)
-        and function.name in {"compute_loss", "training_step"}
-        and function in called_in_steps(script)
-        and any(
-            isinstance(returned.value, ast.Name) and returned.value.id == node.id
-            for returned in walk(function)
-            if isinstance(returned, ast.Return)
-        )
-    )
+    returned = returned_losses(script, script.function(node))
+    return any(loss.id == node.id for loss in returned)
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:

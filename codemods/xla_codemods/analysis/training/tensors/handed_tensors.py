@@ -16,13 +16,13 @@ _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"}
 
 
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
-    """True if `node` is a parameter, or an attribute of one, that is a tensor in training steps of other modules.
+    """True if `node` is a parameter, or an attribute or entry of one, that is a tensor in training steps of other modules.
 
     Where a test around `node` asks for a tensor, numbers that callers have read count too: they will pass the tensors.
     """
     if is_tested(script, node):
         return any(_handed(script, node))
-    root = node.value if isinstance(node, ast.Attribute) else node
+    root = node.value if isinstance(node, (ast.Attribute, ast.Subscript)) else node
     if not isinstance(root, ast.Name) or (called := _called_by_others(script, node)) is None:
         return False
     is_parameter = all(binding.how == "parameter" for binding in script.reaching(root))
