@@ -176,6 +176,7 @@ def _with_fixes(
     chosen = _without_conflicts([f for f in findings if _applies(f, options)])
     if not chosen:
         return Migration(data, [], findings)
+    from .rewriting.aligning import aligned
     from .rewriting.collapsing import collapsed
     from .rewriting.defaults import without_calls
     from .rewriting.imports import tidy_imports
@@ -191,6 +192,7 @@ def _with_fixes(
     text = tidy_imports(text, script)
     if options.line_length:
         text = without_calls(text, source.text, script.xla)
+        text = aligned(text, source.text, options.line_length)
         text = wrapped(text, source.text, options.line_length)
     result = source.encode(text)
     left = check(result, options, script.path, script.project)

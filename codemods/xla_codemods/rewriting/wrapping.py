@@ -9,10 +9,11 @@ import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .aligning import indent_of, last_open, replaced_lines
+from .tokens import closes, code_tokens, opens
+
 _INDENT = "    "
 _OPENING, _CLOSING = "([{", ")]}"
-_FSTRING_START = getattr(tokenize, "FSTRING_START", None)
-_FSTRING_END = getattr(tokenize, "FSTRING_END", None)
 
 
 class _Token(NamedTuple):
@@ -27,17 +28,20 @@ class _Token(NamedTuple):
 def wrapped(text: str, original: str, length: int) -> str:
     """Return `text` with each statement split that `original` does not have and that is longer than `length`.
 
-    `text` is returned as it is if the result would be another program.
+    A line that replaces a longer one is not split. `text` is returned as it is if the result would be another program.
     """
-    known = set(original.splitlines())
+    before = original.splitlines()
+    known = set(before)
     lines = text.splitlines(keepends=True)
     if all(len(line.rstrip()) <= length or line.rstrip("\r\n") in known for line in lines):
         return text
+    replaced = replaced_lines(text.splitlines(), before)
     newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
     changed = list(lines)
     for first, last in _statements(text):
         rows = [line.rstrip("\r\n") for line in lines[first:last]]
-        if len(rows[0]) > length and rows[0] not in known:
+        longest = max(length, replaced[first].longest if first in replaced else 0)
+        if len(rows[0]) > longest and rows[0] not in known:
             split = _split(rows[0], length) if len(rows) == 1 else _reindented(rows, length)
             if split is not None:
                 changed[first:last] = [newline.join(split) + newline, *[""] * (last - first - 1)]
@@ -71,20 +75,12 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
 def _tokens(line: str, is_whole: bool = True) -> list[_Token] | None:
     """Return the tokens of one line; None if its brackets should be closed in it and are not."""
     found: list[_Token] = []
-    depth = strings = 0
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(line).readline):
-            if token.type == _FSTRING_START:
-                strings += 1
-            elif token.type == _FSTRING_END:
-                strings -= 1
-            elif not strings and token.type in {tokenize.OP, tokenize.NAME}:
-                closes = token.string in _CLOSING and token.type == tokenize.OP
-                depth -= closes
-                found.append(_Token(token.string, token.start[1], token.end[1], depth))
-                depth += token.string in _OPENING and token.type == tokenize.OP
-    except (tokenize.TokenError, IndentationError):
-        pass  # the line is a part of a statement: its brackets have been seen
+    depth = 0
+    for token in code_tokens(line):
+        if token.type in {tokenize.OP, tokenize.NAME}:
+            depth -= closes(token)
+            found.append(_Token(token.string, token.start[1], token.end[1], depth))
+            depth += opens(token)
     return found if depth == 0 or not is_whole else None
 
 
@@ -197,18 +193,38 @@ def _reindented(rows: list[str], length: int) -> list[str] | None:
     """Return a call of several lines with its first argument on a separate line."""
     indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
     at = rows[0].find("(") + 1
-    if not at or not rows[-1].rstrip().endswith(")"):
+    if not at or not rows[-1].rstrip().endswith(")") or len(rows[0][:at]) > length:
         return None
     first = indent + _INDENT + rows[0][at:].strip()
-    deeper = _INDENT
     heads, tokens = [first], _tokens(first.strip(), is_whole=False)
     after = _after_lambda(tokens) if tokens is not None and len(first) > length else None
     if after is not None:
-        call = first.strip()[after:].strip()
-        heads, deeper = (
-            [indent + _INDENT + first.strip()[:after], indent + 2 * _INDENT + call],
-            2 * _INDENT,
-        )
-    last = rows[-1].rstrip()[:-1]
-    inner = [*heads, *(deeper + row for row in (*rows[1:-1], last) if row.strip())]
-    return [rows[0][:at], *inner, f"{indent})"] if len(rows[0][:at]) <= length else None
+        call = indent + 2 * _INDENT + first.strip()[after:].strip()
+        heads = [*_parameters(indent + _INDENT + first.strip()[:after], length), call]
+    below = [row for row in (*rows[1:-1], rows[-1].rstrip()[:-1]) if row.strip()]
+    deeper = _INDENT * (1 if after is None else 2)
+    return [rows[0][:at], *heads, *_moved(below, at, heads[-1], deeper), f"{indent})"]
+
+
+def _parameters(line: str, length: int) -> list[str]:
+    """Return the head of a lambda, split at commas."""
+    indent = " " * (len(line) - len(line.lstrip()) + len("lambda "))
+    rows = [""]
+    for part in line.split(", "):
+        joined = f"{rows[-1]}, {part}" if rows[-1] else part
+        if len(joined) < length or not rows[-1]:
+            rows[-1] = joined
+        else:
+            rows[-1] += ","
+            rows.append(indent + part)
+    return rows
+
+
+def _moved(rows: list[str], at: int, head: str, deeper: str) -> list[str]:
+    """Return `rows`: indented further, or aligned with `head` if they were aligned with a bracket right of `at`."""
+    least = min((indent_of(row) for row in rows), default=0)
+    if least < at:
+        return [deeper + row for row in rows]
+    column = last_open(head)
+    start = indent_of(head) if column is None else column + 1
+    return [" " * (indent_of(row) - least + start) + row.lstrip() for row in rows]

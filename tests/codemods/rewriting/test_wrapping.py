@@ -150,3 +150,37 @@ def test_the_engine_splits_only_if_it_is_asked() -> None:
     split = migrate(source, Options(line_length=100)).data.decode()
     assert max(map(len, split.splitlines())) <= 100
     assert migrate(split.encode(), Options(line_length=100)).data.decode() == split
+
+
+def test_a_line_that_is_no_longer_than_its_original_stays() -> None:
+    before = "print('the name of the device', torch.cuda.get_device_name(0), number)\n"
+    after = "print('the name of the device', xla.device_name(), number)\n"
+    assert wrapped(after, before, 40) == after
+    assert wrapped(after, "x = 1\n", 40) != after
+
+
+def test_lines_that_were_aligned_with_a_bracket_are_aligned_below_the_head() -> None:
+    before = (
+        "xla.later(lambda a=a, model=model, optimizer=optimizer, rate=rate: save({'model': model,\n"
+        "               'rate': rate,\n"
+        "               'optimizer': optimizer}, path))\n"
+    )
+    assert wrapped(before, "", 50).splitlines() == [
+        "xla.later(",
+        "    lambda a=a, model=model, optimizer=optimizer,",
+        "           rate=rate:",
+        "        save({'model': model,",
+        "              'rate': rate,",
+        "              'optimizer': optimizer}, path)",
+        ")",
+    ]
+
+
+def test_a_call_with_aligned_arguments() -> None:
+    before = "xla.save({'model': model, 'optimizer': optimizer, 'rate': 1},\n           path)\n"
+    assert wrapped(before, "", 50).splitlines() == [
+        "xla.save(",
+        "    {'model': model, 'optimizer': optimizer, 'rate': 1},",
+        "    path",
+        ")",
+    ]

@@ -260,7 +260,7 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
     name = func.attr
     if base.has(MODULE):
         return _module_method(values, base, name, node, scope)
-    if base.has(TENSOR):
+    if base.has(TENSOR) and not (base.fields is not None and name in _OF_DICTS):
         return _tensor_method(values, base, name, node, scope)
     if base.has(ACCELERATOR):
         return _accelerator_method(values, name, node, scope)
@@ -399,18 +399,19 @@ _WRAPPERS = frozenset(
 )
 
 
+_OF_DICTS = frozenset({"get", "items", "keys", "pop", "setdefault", "values"})
+
+
 def _dict_method(base: Value, name: str, node: ast.Call) -> Value:
     fields = base.fields or {}
-    if (
-        name in {"get", "pop", "setdefault"}
-        and node.args
-        and isinstance(node.args[0], ast.Constant)
-    ):
-        return fields.get(str(node.args[0].value), UNKNOWN)
-    if name == "values":
-        return Value(element=join(*fields.values()) if fields else base.element)
-    if name == "items":
-        return Value(
-            element=Value(items=(of(STRING), join(*fields.values()) if fields else UNKNOWN))
-        )
+    element = join(*fields.values()) if fields else base.element or UNKNOWN
+    match name, node.args:
+        case "get" | "pop" | "setdefault", [ast.Constant(value=key), *_]:
+            return fields.get(str(key), base.element or UNKNOWN)
+        case "keys", _:
+            return Value(element=of(STRING))
+        case "values", _:
+            return Value(element=element)
+        case "items", _:
+            return Value(element=Value(items=(of(STRING), element)))
     return UNKNOWN

@@ -175,7 +175,7 @@ def _comprehension(
 
 def _dict_comprehension(values: Inference, node: ast.DictComp, scope: Scope) -> Value:
     value = values.value(node.value, values.inner(node, scope))
-    return Value(value.kinds & {BATCH, TENSOR, ACCEL, HOST}, element=value)
+    return Value(value.kinds & {BATCH, TENSOR, ACCEL, HOST}, element=value, fields={})
 
 
 def _named(values: Inference, node: ast.NamedExpr, scope: Scope) -> Value:

@@ -78,7 +78,9 @@ class Value(NamedTuple):
         return UNKNOWN
 
     def iterated(self) -> Value:
-        """One element of iterating it."""
+        """One element of iterating it: nothing is known of the keys of a dict."""
+        if self.fields is not None:
+            return UNKNOWN
         if self.element is not None:
             return self.element
         if self.items is not None:

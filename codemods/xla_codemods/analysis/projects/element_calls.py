@@ -51,8 +51,9 @@ def _run_by_name(home: Index) -> dict[str, tuple[ast.FunctionDef, ast.Call]]:
         function, around = home.function(asked), home.parents.get(asked)
         match asked.args:
             case [ast.Name(id=element), ast.Name(id=name), *_] if is_an_element(element, scope):
-                is_called = isinstance(around, ast.Call) and around.func is asked
-                if is_called and isinstance(function, ast.FunctionDef) and _takes(function, name):
+                if not isinstance(around, ast.Call) or around.func is not asked:
+                    continue
+                if isinstance(function, ast.FunctionDef) and _takes(function, name):
                     found[function.name] = function, around
     return found
 

@@ -276,3 +276,60 @@ def test_what_is_joined_in_one_turn_does_not_grow(loop: str, test: str, times: i
         "    out.sum().backward()\n"
     )
     assert [c for _, c in findings(source)].count("XLA504") == times
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("print(sorted(parts))", 0),
+        ("print(list(parts), max(parts))", 0),
+        ("if parts: print(len(parts))", 0),
+        ("print([k for k in parts if k == 'a'])", 0),
+        ("for k in parts: print(k if k > 'a' else 0)", 0),
+        ("for k, v in parts.items(): print(k)", 0),
+        ("print(names_of(parts))", 0),
+        ("print(parts['a'].item())", 1),
+        ("for k, v in parts.items(): print(k, v.item())", 1),
+        ("best = max(parts.values())", 1),
+    ],
+)
+def test_the_elements_of_a_dict_of_tensors_are_its_keys(line: str, times: int) -> None:
+    source = (
+        "import torch\n\ndef names_of(parts):\n    return sorted(parts)\n\n"
+        "def train(model, optimizer, batches):\n    for x in batches:\n        out = model(x.cuda())\n"
+        "        loss = out.mean()\n        parts = {k: v.detach() * loss for k, v in {'a': out.mean()}.items()}\n"
+        f"        loss.backward()\n        optimizer.step()\n        {line}\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+TRAINER = """
+from transformers import Trainer
+
+class Mine(Trainer):
+    def compute_loss(self, model, inputs, return_outputs=False, **kwargs):
+        labels = inputs.pop("labels")
+        outputs = model(**inputs)
+        loss = self.loss_fn(outputs.logits.float(), labels)
+        LINE
+        return RETURN
+"""
+
+
+@pytest.mark.parametrize(
+    "returned", ["loss", "(loss, outputs) if return_outputs else loss", "{'loss': loss}"]
+)
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("self.values.append(loss.item())", 1),
+        ("self.values.append((outputs.logits.argmax(-1) == labels).float().mean().item())", 1),
+        ("hits = outputs.logits.argmax(-1) == labels; self.hits += hits.sum().item()", 1),
+        ("if self.steps % 10 == 0: self.values.append(loss.item())", 0),
+        ("self.values.append(self.scores.mean().item())", 0),
+        ("n = inputs['n'].cpu(); self.values.append(n.sum().item())", 0),
+    ],
+)
+def test_reads_in_the_loss_of_a_trainer(returned: str, line: str, times: int) -> None:
+    source = TRAINER.replace("LINE", line).replace("RETURN", returned)
+    assert [c for _, c in findings(source)].count("XLA503") == times

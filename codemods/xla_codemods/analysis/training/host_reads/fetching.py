@@ -15,7 +15,7 @@ from ...inference.unpacking import part
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword, unparsed
-from ..tensors.device_tensors import is_device_tensor, may_be_read
+from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.handed_tensors import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
@@ -262,11 +262,12 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if any(read(script, argument) for argument in call.args):
             yield f"`{dotted}` reads from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
-        looked_at = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
+        is_value = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
         if func.id in _OF_ALL and len(call.args) == 1:
-            if any(_asks(script, value) for value in _looked_at(call)):
+            looked_at = _looked_at(call)
+            if any(_asks(script, v) or holds_device_tensors(script, v) for v in looked_at):
                 yield f"`{func.id}` of tensors reads each of them from the device"
-        elif looked_at and any(is_device_tensor(script, argument) for argument in _each(call.args)):
+        elif is_value and any(is_device_tensor(script, argument) for argument in _each(call.args)):
             yield f"`{func.id}` of a tensor reads it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):

@@ -55,7 +55,7 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         return (
             not value.kinds & {*_OTHERS, BATCH}
             and not value.items
-            and value.element is None  # a dict of tensors
+            and value.fields is None
             and _is_tensor_for_sure(script, node)
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
@@ -66,6 +66,16 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         return _is_backwarded(script, node)
     reduced = _reduced(script, node)
     return reduced is not None and is_device_tensor(script, reduced)
+
+
+def holds_device_tensors(script: Script, node: ast.expr) -> bool:
+    """True if all elements of `node` are tensors on the accelerator: `losses.values()`. The elements of a dict are keys."""
+    value = script.value(node)
+    element = value.element
+    if element is None or value.fields is not None or not element.has(TENSOR):
+        return False
+    is_there = element.has(ACCEL) or _is_computed(script, node, element)
+    return is_there and not element.kinds & {*_OTHERS, BATCH} and not element.items
 
 
 def _reduced(script: Script, node: ast.expr) -> ast.expr | None:
