@@ -106,3 +106,20 @@ def test_every_step_counts_alike() -> None:
     one_wild_step = run(tuple(x + (9.0 if n == 0 else 1e-6) for n, x in enumerate(LOSSES)))
     exact = Float64Runs(run(), target(), one_wild_step)
     assert not compare(run(), imprecise, followed=(run(), imprecise), exact=exact).proven
+
+
+def test_losses_whose_terms_cancel_are_as_large_as_their_gradients() -> None:
+    none = (1e-18,) * len(LOSSES)
+    parted = target((3e-8,) * len(LOSSES))
+    exact = Float64Runs(run(none), target((-2e-17,) * len(LOSSES)), run((2e-6,) * len(LOSSES)))
+    found = compare(run(none), parted, followed=(run(none), parted), exact=exact)
+    assert found.proven, str(found)
+    assert "losses within 1.9e-11 relative" in found.verdicts[1].detail
+
+
+def test_losses_that_cancel_in_one_run_alone_differ_in_float64() -> None:
+    none = (1e-18,) * len(LOSSES)
+    parted = target((3e-8,) * len(LOSSES))
+    exact = Float64Runs(run(none), target((3e-8,) * len(LOSSES)))
+    found = compare(run(none), parted, followed=(run(none), parted), exact=exact)
+    assert found.failed[0].detail.startswith("also in float64, step 1: loss")

@@ -55,6 +55,17 @@ def test_recurrent_layers_compute_in_float64() -> None:
     assert layer.weight_ih_l0.grad.dtype == torch.float32
 
 
+def test_views_in_place_turn_the_tensor_itself() -> None:
+    with Computing(True), OneType():
+        wide = torch.ones(2, 3)
+        wide.t_()
+        weight = torch.empty(2, 5)
+        nn.init.orthogonal_(weight)  # turns it twice
+    assert wide.shape == (3, 2)
+    assert wide.dtype == torch.float32
+    torch.testing.assert_close(weight @ weight.T, torch.eye(2))
+
+
 def test_what_is_written_to_keeps_its_type_and_identity() -> None:
     weight, step = torch.ones(3), torch.full((3,), 1e-9)
     with Computing(True):

@@ -110,6 +110,7 @@ class MoreRuns:
 
 _SHAKES = (1, 2)
 _ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.WEIGHTS}
+_ALIKE = 1e-3  # of gradients that differ by rounding
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
 
 
@@ -232,7 +233,7 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
         if again.failure is None and following.failure is None:
             more.followed = again, following
             again_judged = judged()
-            if _may_be_rounding(again_judged.divergence) or _prints_otherwise(again_judged):
+            if _may_be_rounding(again_judged) or _prints_otherwise(again_judged):
                 more.exact = _exactly(request, own, run)
     return judged() if more != MoreRuns() else comparison
 
@@ -290,7 +291,7 @@ def _is_to_follow(comparison: Comparison, request: Request) -> bool:
         return False
     found = comparison.divergence
     late = found is not None and found.step > 1 and found.quantity in _ROUNDED
-    if request.amplification or late or _may_be_rounding(found):
+    if request.amplification or late or _may_be_rounding(comparison):
         return True
     return found is None and _prints_otherwise(comparison)
 
@@ -306,8 +307,17 @@ def _prints_otherwise(comparison: Comparison) -> bool:
     return any(v.name == Check.PRINTED for v in comparison.failed)
 
 
-def _may_be_rounding(found: Divergence | None) -> bool:
-    """True if a step that was taken from the same weights may differ by rounding alone."""
+def _may_be_rounding(comparison: Comparison) -> bool:
+    """True if a step that was taken from the same weights may differ by rounding alone.
+
+    The terms of a loss may cancel, as those of a policy gradient. The gradients agree then.
+    """
+    found = comparison.divergence
     if found is None or found.quantity not in _ROUNDED:
         return False
-    return relative(found.reference, found.target, abs(found.reference)) <= _TOO_FAR
+    scale = abs(found.reference)
+    row = next((r for r in comparison.rows if r.event == found.event), None)
+    if found.quantity is Quantity.LOSS and row is not None and row.gradient_difference is not None:
+        if row.gradient_difference <= _ALIKE:
+            scale = max(scale, row.gradient_reference or 0.0)
+    return relative(found.reference, found.target, scale) <= _TOO_FAR

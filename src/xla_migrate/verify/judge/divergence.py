@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from .tolerances import (
+    CANCELLED,
     FIRST_GRADIENT_FACTOR,
     FLOOR,
     GRADIENT_FACTOR,
@@ -129,7 +130,7 @@ def _differences(
     off: dict[int, list[tuple[float, float]]] = {}
     for a, b in zip(reference.steps, target.steps, strict=False):
         parameters = reference.parameters.get(a.optimizer, [])
-        yield from _loss(a, b, allowed, scale)
+        yield from _loss(a, b, allowed, exact_scale(a, scale) if exact else scale)
         built = _built(target, b.optimizer) or b.where
         yield from _gradients(a, b, allowed, steepest, parameters, built, exact)
         path = paths.setdefault(a.optimizer, [0.0] * len(parameters))
@@ -230,6 +231,11 @@ def _built(target: Trace, optimizer: int) -> str:
 
 def _line(step: OptimizerStep) -> str:
     return step.backwards[-1] if step.backwards else step.where
+
+
+def exact_scale(step: OptimizerStep, scale: float) -> float:
+    """Return the size of losses in float64: where terms cancel, that of the gradient counts."""
+    return max(scale, CANCELLED * (step.gradient_norm or 0.0))
 
 
 def _loss(a: OptimizerStep, b: OptimizerStep, allowed: float, scale: float) -> Iterator[Divergence]:

@@ -20,10 +20,11 @@ import math
 from dataclasses import dataclass
 
 from .bf16 import pooled
-from .divergence import Divergence, first_divergence
+from .divergence import Divergence, exact_scale, first_divergence
 from .judgement import Check, Judgement, Status
 from .observed import ObservedRun
 from .tolerances import relative
+from .trace import OptimizerStep
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def rounding(
     name = Check.NUMBERS
     head = (
         f"in float64, each step from the original's weights: losses within"
-        f" {_apart(exact.reference, exact.target):.1e} relative, gradients and weights too, allowed"
+        f" {_apart(exact.reference, exact.target, is_exact=True):.1e} relative, gradients and weights too, allowed"
         f" {allowed:.1e}; in float32 losses within {_apart(*followed):.1e}"
     )
     if exact.rough is None:
@@ -87,22 +88,25 @@ def rounding(
     return Judgement(name, Status.FAILED, f"{detail}: it computes the same, but less precisely")
 
 
-def _losses(a: ObservedRun, b: ObservedRun) -> list[tuple[float, float]]:
-    """Of all processes, those that both have."""
+def _losses(a: ObservedRun, b: ObservedRun) -> list[tuple[float, float, OptimizerStep]]:
+    """Of all processes, those that both have, with the step."""
     return [
-        (x.loss, y.loss)
+        (x.loss, y.loss, x)
         for s, t in zip(a.traces, b.traces, strict=False)
         for x, y in zip(s.steps, t.steps, strict=False)
         if x.loss is not None and y.loss is not None
     ]
 
 
-def _apart(a: ObservedRun, b: ObservedRun) -> float:
+def _apart(a: ObservedRun, b: ObservedRun, is_exact: bool = False) -> float:
     pairs = _losses(a, b)
-    scale = max((abs(x) for x, _ in pairs), default=0.0)
-    return max((relative(x, y, scale) for x, y in pairs), default=math.inf)
+    scale = max((abs(x) for x, _, _ in pairs), default=0.0)
+    return max(
+        (relative(x, y, exact_scale(s, scale) if is_exact else scale) for x, y, s in pairs),
+        default=math.inf,
+    )
 
 
 def _squares(a: ObservedRun, b: ObservedRun) -> list[float]:
     """Squared difference of each loss."""
-    return [(x - y) ** 2 for x, y in _losses(a, b)]
+    return [(x - y) ** 2 for x, y, _ in _losses(a, b)]

@@ -42,6 +42,8 @@ _STRICT = set(
     " lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell scaled_dot_product_attention bilinear".split()
 )
 
+_NO_ARITHMETIC = {torch.Tag.nondeterministic_seeded, torch.Tag.view_copy, torch.Tag.inplace_view}
+
 Written = list[tuple[torch.Tensor, torch.Tensor]]  # (a float32 tensor, what it becomes)
 
 
@@ -160,7 +162,7 @@ def _computes(func: Any) -> bool:
     name = func._schema.name
     if name in _MEMORY or name.endswith("_like") or name.startswith("aten::new_"):
         return False
-    if func.is_view or {torch.Tag.nondeterministic_seeded, torch.Tag.view_copy} & set(func.tags):
+    if func.is_view or _NO_ARITHMETIC & set(func.tags):
         return False
     return "out" not in func._overloadname
 
