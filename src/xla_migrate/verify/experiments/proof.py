@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..judge.compare import Comparison, compare
-from ..judge.divergence import Divergence, Quantity
+from ..judge.divergence import Quantity
 from ..judge.failures import Failure, Fault
 from ..judge.float64_check import Float64Runs, divergence
 from ..judge.judgement import Check, Judgement, Status
