@@ -74,7 +74,7 @@ def reads(script: Script, statement: ast.stmt) -> bool:
     has read later.
     """
     nodes = list(_now(script, statement))
-    left = script.cached(_left)
+    left = script.cached(_left) | script.cached(_left_in_evaluations)
     if any(node in left or _is_of_a_reader(script, node) for node in nodes):
         return True
     found = [node for node in nodes if _fetches(script, node)]
@@ -105,6 +105,12 @@ def _left(script: Script) -> frozenset[ast.AST]:
     every = script.reads_later and has_replicas(script)
     found = (read for read in reads_in_turns(script) if read.in_a_step)
     return frozenset(read.node for read in found if every or not read.outcome.edits)
+
+
+def _left_in_evaluations(script: Script) -> frozenset[ast.AST]:
+    """Reads in each turn of a loop that evaluates or samples which are not deferred: `if (token == eos).all(): break`."""
+    found = (read for read in reads_in_turns(script) if not read.in_a_step)
+    return frozenset(read.node for read in found if not read.outcome.edits)
 
 
 def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:
@@ -150,6 +156,10 @@ def reads_in_each_turn(script: Script, loop: Loop) -> bool:
     """True if something is fetched in every iteration, whatever the conditions, behind the forward pass."""
     computed = False
     for statement in _sure(loop.body):
+        if isinstance(statement, (ast.If, ast.Assert)):
+            if computed and statement in script.cached(_left_in_evaluations):
+                return True
+            continue
         computed = computed or FORWARD in script.training.effects_of([statement])
         if computed and not isinstance(statement, ast.With) and reads(script, statement):
             return True
@@ -157,9 +167,9 @@ def reads_in_each_turn(script: Script, loop: Loop) -> bool:
 
 
 def _sure(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:
-    """The statements that run in every iteration, those in `with` blocks included."""
+    """The statements that run in every iteration, those in `with` blocks included; of an `if` its condition runs."""
     for statement in body:
-        if isinstance(statement, _SIMPLE):
+        if isinstance(statement, (*_SIMPLE, ast.If, ast.Assert)):
             yield statement
         elif isinstance(statement, ast.With):
             yield from _sure(statement.body)

@@ -789,3 +789,48 @@ def test_a_loop_that_samples_is_marked_where_accelerates_loaders_mark_the_others
     after = migrated(SAMPLING)
     assert "device=x.device))\n        xla.mark_step()\n    return x" in after
     assert after.count("mark_step") == 1
+
+
+GENERATING = """import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, x):
+        return self.head(x)
+
+    @torch.no_grad()
+    def generate(self, x, n):
+        for _ in range(n):
+            token = self(x)[:, -1].argmax(-1)
+            self.written[:, 0] = token
+            LINE
+            x = token
+        return x
+
+def train(model, loader, optimizer):
+    for x in loader:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if (token == 1).all(): break",
+        "assert (token > 0).any()",
+    ],
+)
+def test_a_sampled_token_that_is_read_is_computed_by_the_mark_before(line: str) -> None:
+    after = migrated(GENERATING.replace("LINE", line))
+    assert f"            xla.mark_step()\n            {line}\n            x = token\n" in after
+
+
+@pytest.mark.parametrize("line", ["if n > 3: break", "assert n > 0"])
+def test_a_loop_that_reads_in_no_turn_is_marked_at_its_end(line: str) -> None:
+    after = migrated(GENERATING.replace("LINE", line))
+    assert "x = token\n            xla.mark_step()\n" in after

@@ -74,13 +74,26 @@ def _known(script: Script) -> dict[FunctionNode | None, frozenset[str]]:
     return {}
 
 
-def _names_behind(script: Script, nodes: Iterable[ast.expr]) -> frozenset[str]:
-    """Return the names of tensors that `nodes` are computed from on their own device, names among them included."""
+def is_computed_from_a_forward(script: Script, node: ast.expr) -> bool:
+    """Return True if a tensor that is computed for `node` is what a model returns: `logits = model(ids)[:, -1]`."""
+    return any(
+        isinstance(part, ast.Call) and script.training.is_forward(part, script.index.scope(part))
+        for part in _behind(script, [node])
+    )
+
+
+def _behind(script: Script, nodes: Iterable[ast.expr]) -> Iterable[ast.expr]:
+    """Return `nodes` and what they are computed from on their own device, also by way of names."""
 
     def step(part: ast.expr) -> list[ast.expr]:
         return _values(script, part) if isinstance(part, ast.Name) else _parts(script, part)
 
-    names = (part for part in reach(nodes, step) if isinstance(part, ast.Name))
+    return reach(nodes, step)
+
+
+def _names_behind(script: Script, nodes: Iterable[ast.expr]) -> frozenset[str]:
+    """Return the names of tensors that `nodes` are computed from on their own device, names among them included."""
+    names = (part for part in _behind(script, nodes) if isinstance(part, ast.Name))
     return frozenset(name.id for name in names if _values(script, name))
 
 
@@ -114,8 +127,9 @@ def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.UnaryOp(operand=operand) if not isinstance(node.op, ast.Not):
             return [operand]
-        case ast.Subscript(value=whole) if script.value(node).has(TENSOR):
-            return [whole]
+        case ast.Subscript(value=whole, slice=index):
+            is_tensor = isinstance(index, (ast.Slice, ast.Tuple)) or script.value(node).has(TENSOR)
+            return [whole] if is_tensor else []
         case ast.Attribute(value=output, attr=name) if name in _OUTPUTS:
             return [output]
         case ast.Call(func=func, args=args) if not _leaves(node):

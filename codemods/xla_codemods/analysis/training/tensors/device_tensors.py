@@ -28,7 +28,11 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import argument_for, statements, unparsed
-from .beside_losses import is_computed_with, returned_losses
+from .beside_losses import (
+    is_computed_from_a_forward,
+    is_computed_with,
+    returned_losses,
+)
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
 from .losses import is_called_a_loss, is_one_of_losses
@@ -240,7 +244,9 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
         return False
     if value.has(WEIGHT):
         return script.is_trained
-    return script.function(node) in computing(script) or _is_of_an_output(script, node)
+    if script.function(node) in computing(script) or _is_of_an_output(script, node):
+        return True
+    return is_computed_from_a_forward(script, node)
 
 
 def _is_of_an_output(script: Script, node: ast.expr) -> bool:
