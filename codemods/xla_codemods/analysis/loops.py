@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..patterns import Pattern
 from .nodes import CHILDREN, LEAVES
+from .syntax import name_of
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
@@ -90,13 +91,13 @@ def is_called_a_loader(node: ast.expr | None) -> bool:
         if isinstance(func, ast.Name) and func.id not in PASSING:
             return False
         node = node.args[0]
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = name_of(node)
     return _ONE_LOADER.search(name) is not None
 
 
 def is_called_a_model(node: ast.expr) -> bool:
     """True if what is called is a model by its name: `model(x)`, `self.netG(x)`."""
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = name_of(node)
     return MODEL_NAME.search(name) is not None
 
 

@@ -219,6 +219,17 @@ class ParsedFile:
             node, scope or (self.index.scope(node) if node else self.module)
         )
 
+    def bindings(self, node: ast.AST) -> list[Binding]:
+        """Return the bindings of the name `node`; none if it is another expression."""
+        found = self.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        return found[1] if found is not None else []
+
+    def only_value(self, node: ast.AST) -> ast.expr | None:
+        """Return what the name `node` is assigned, if that is its only binding."""
+        bindings = self.bindings(node)
+        is_once = len(bindings) == 1 and bindings[0].how == "assign" and not bindings[0].path
+        return bindings[0].value if is_once else None
+
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see; none if this file does not bind it."""
         found = self.index.scope(name).find(name.id)
@@ -308,7 +319,18 @@ class ParsedFile:
             self.inference, definition
         )
 
-    def local_method(self, func: ast.expr, scope: Scope) -> FunctionNode | None:
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        """Return the innermost class that `node` stands in."""
+        return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+    def function_of(self, func: ast.expr) -> FunctionNode | None:
+        """Return the function or method of this file that `func` names."""
+        definition = self.value(func).definition
+        if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return definition
+        return self.local_method(func)
+
+    def local_method(self, func: ast.expr, scope: Scope | None = None) -> FunctionNode | None:
         """The method of a local class that `obj.method` names."""
         if not isinstance(func, ast.Attribute):
             return None

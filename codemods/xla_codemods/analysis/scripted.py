@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
 from .nodes import walk
+from .syntax import name_of
 
 if TYPE_CHECKING:
     from ..finding import Finding
@@ -81,5 +82,5 @@ def _compiles(script: ParsedFile, decorator: ast.expr) -> bool:
     dotted = script.dotted(node)
     if dotted in _COMPILES:
         return True
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = name_of(node)
     return dotted not in _LEAVES and _OWN.search(last) is not None

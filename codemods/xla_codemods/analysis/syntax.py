@@ -31,6 +31,11 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
+def name_of(node: ast.AST | None) -> str:
+    """Return `c` of `c` and of `a.b.c`; "" for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def unparsed(node: ast.AST) -> str:
     """What `ast.unparse` gives, in a twentieth of the time for `model` and `self.model.encoder`."""
     names: list[str] = []
@@ -71,6 +76,20 @@ def argument_for(
     ):
         return None
     return call.args[index]
+
+
+def parameters(function: FunctionNode) -> list[ast.arg]:
+    """Return the parameters of `function` that have a name of their own: not `*args`, `**kwargs`."""
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def parameter_for(
+    node: ast.AST, function: FunctionNode, call: ast.Call, *, skip_self: bool
+) -> str | None:
+    """Return the parameter of `function` that takes the argument `node` of `call`."""
+    names = (parameter.arg for parameter in parameters(function))
+    given = (n for n in names if argument_for(n, function, call, skip_self=skip_self) is node)
+    return next(given, None)
 
 
 def defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr]]:
@@ -118,6 +137,13 @@ _COMPOUND = frozenset(
 )
 
 
+def returned(function: FunctionNode) -> Iterator[ast.expr]:
+    """Yield the expressions that `function` returns."""
+    for node in statements(function.body):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value
+
+
 def is_static(function: FunctionNode) -> bool:
     """True if `function` is a static method."""
     return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list)
@@ -130,7 +156,7 @@ def is_pure(test: ast.expr, only_answers: Callable[[ast.Call], bool] = lambda ca
     for node in walk(test):
         if isinstance(node, ast.Call):
             func = node.func
-            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            last = name_of(func)
             asks = last in _QUESTIONS or _PREDICATE.search(last) is not None
             if not asks and not only_answers(node):
                 return False
@@ -159,7 +185,7 @@ def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
         return isinstance(parent, ast.Call)
     if isinstance(parent, ast.Call):
         func = parent.func
-        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        last = name_of(func)
         return last not in _ASKING and not _is_decorator(parent, parents)
     if isinstance(parent, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
         return parent.value is node

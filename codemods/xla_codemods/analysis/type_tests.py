@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from .syntax import name_of
+
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
     from .scopes import Scope
@@ -33,7 +35,7 @@ def is_about_types(script: ParsedFile, node: ast.expr, scope: Scope) -> bool:
         inner, parent = parent, script.parent(parent)
     match parent:
         case ast.Call(func=func, args=[first, *_]):
-            name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            name = name_of(func)
             return name in _OF_TYPES or (name in _ASKING and first is not inner)
         case ast.keyword(arg="bound"):
             return True

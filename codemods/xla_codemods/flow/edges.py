@@ -9,12 +9,12 @@ from typing import Protocol
 from ..analysis.bindings import Binding
 from ..analysis.inference.unpacking import part
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import argument_for, walk_body
+from ..analysis.syntax import argument_for, parameters, returned
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-class Nodes(Protocol):
+class _Nodes(Protocol):
     """The nodes of a file by name."""
 
     def scope(self, node: ast.AST) -> Scope: ...
@@ -23,17 +23,18 @@ class Nodes(Protocol):
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
 
 
-class File(Protocol):
+class _File(Protocol):
     """One parsed file. Scripts have these attributes."""
 
     @property
-    def index(self) -> Nodes: ...
+    def index(self) -> _Nodes: ...
     def parent(self, node: ast.AST) -> ast.AST | None: ...
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
     def reaching(self, name: ast.Name) -> list[Binding]: ...
+    def function_of(self, func: ast.expr) -> FunctionNode | None: ...
 
 
-def sources(file: File, node: ast.expr) -> list[ast.expr]:
+def sources(file: _File, node: ast.expr) -> list[ast.expr]:
     """Return the expressions of the file whose value `node` may have; none if they are not known."""
     match node:
         case ast.IfExp(body=body, orelse=other):
@@ -52,14 +53,14 @@ def sources(file: File, node: ast.expr) -> list[ast.expr]:
     return []
 
 
-def uses(file: File, node: ast.expr) -> list[ast.expr]:
+def uses(file: _File, node: ast.expr) -> list[ast.expr]:
     """Return the expressions of the file that may have the value of `node`: the inverse of `sources`."""
     found = dict.fromkeys(_near(file, node))
     return [use for use in found if any(source is node for source in sources(file, use))]
 
 
-def called(file: File, call: ast.Call) -> FunctionNode | None:
-    """Return the function of the file that `call` runs: `f()`, `self.f()`, or `__init__` of `C()`."""
+def called(file: _File, call: ast.Call) -> FunctionNode | None:
+    """Return the function of the file that `call` runs: `f()`, `x.f()`, or `__init__` of `C()`."""
     definition: ast.AST | None = None
     match call.func:
         case ast.Name(id=name):
@@ -70,24 +71,36 @@ def called(file: File, call: ast.Call) -> FunctionNode | None:
             definition = _method(_class_of(file, call.func), name)
     if isinstance(definition, ast.ClassDef):
         definition = _method(definition, "__init__")
-    return definition if isinstance(definition, _FUNCTIONS) else None
+    return definition if isinstance(definition, _FUNCTIONS) else file.function_of(call.func)
 
 
-def callers(file: File, function: FunctionNode) -> list[ast.Call]:
-    """Return the calls of the file that run `function`."""
+def calls_by_name(file: _File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file by the name of `function`, or of its class for `__init__`."""
     owner = file.parent(function)
     is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
     name = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
-    return [call for call, _ in file.index.calls_of(name) if called(file, call) is function]
+    return [call for call, _ in file.index.calls_of(name)]
 
 
-def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
+def callers(file: _File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file that run `function`."""
+    return [call for call in calls_by_name(file, function) if called(file, call) is function]
+
+
+def passed(file: _File, function: ast.AST | None, name: str) -> list[ast.expr | None]:
+    """Return what each call by the name of `function` passes for its parameter `name`, or None."""
+    if not isinstance(function, _FUNCTIONS):
+        return []
+    return [argument(file, name, function, call) for call in calls_by_name(file, function)]
+
+
+def argument(file: _File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
     """Return what `call` passes to the parameter `name` of `function`."""
     is_method = isinstance(file.parent(function), ast.ClassDef)
     return argument_for(name, function, call, skip_self=is_method)
 
 
-def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
+def _bound(file: _File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
         value = part(binding)
@@ -103,11 +116,10 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
 def _returned(function: FunctionNode | None) -> list[ast.expr]:
     if function is None or isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
         return []
-    statements = walk_body(function.body)
-    return [s.value for s in statements if isinstance(s, ast.Return) and s.value is not None]
+    return list(returned(function))
 
 
-def _class_of(file: File, node: ast.Attribute) -> ast.ClassDef | None:
+def _class_of(file: _File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class around `self.name`."""
     if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
         return None
@@ -119,14 +131,14 @@ def _method(owner: ast.ClassDef | None, name: str) -> FunctionNode | None:
     return next((s for s in body if isinstance(s, _FUNCTIONS) and s.name == name), None)
 
 
-def _attributes(file: File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
+def _attributes(file: _File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
     """Return each `self.name` of the class `owner`."""
     if owner is None:
         return []
     return [node for node, _ in file.index.attributes(name) if _class_of(file, node) is owner]
 
 
-def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
+def _stored(file: _File, target: ast.Attribute) -> list[ast.expr]:
     """Return what an assignment gives `target`."""
     match file.parent(target):
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
@@ -134,7 +146,7 @@ def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
     return []
 
 
-def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
+def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
     """Yield the expressions that may have `node` among their sources."""
     parent = file.parent(node)
     if isinstance(parent, ast.expr):
@@ -159,7 +171,7 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             yield from _parameters(file, function) if function is not None else ()
 
 
-def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
+def _loads(file: _File, targets: list[ast.expr]) -> Iterator[ast.expr]:
     for target in targets:
         match target:
             case ast.Name(id=name):
@@ -172,8 +184,7 @@ def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
                 yield from _loads(file, parts)
 
 
-def _parameters(file: File, function: FunctionNode) -> Iterator[ast.expr]:
-    args = function.args
+def _parameters(file: _File, function: FunctionNode) -> Iterator[ast.expr]:
     scope = file.index.scope(function.body[0])
-    for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs):
+    for arg in parameters(function):
         yield from (load for load, _ in file.index.names_of(scope, arg.arg))

@@ -64,11 +64,7 @@ class _Collapsing:
 
     def _only_answers(self, call: ast.Call) -> bool:
         """True if the file shows that the call does nothing else: `def get_num_updates(self): return self._updates`."""
-        scope = self.script.index.scope(call)
-        function = self.script.local_method(call.func, scope)
-        if function is None:
-            function = self.script.value(call.func, scope).definition  # type: ignore[assignment]
-        match function:
+        match self.script.function_of(call.func):
             case ast.FunctionDef(
                 body=[*docstring, ast.Return(value=ast.expr() as answer)], decorator_list=[]
             ):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
-from ..syntax import argument_for, keyword
+from ..syntax import argument_for, keyword, returned
 from .words import Word, commands
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def commands_of_method(script: Script, call: ast.Call) -> Iterator[PythonCommand
 
 def _task_runner(script: Script, owner: ast.expr) -> str:
     """The library of which `owner` is the context: `@task def train(ctx)`, `@nox.session def train(session)`, `ctx: Context`."""
-    found = script.index.scope(owner).find(owner.id) if isinstance(owner, ast.Name) else None
-    for binding in found[1] if found is not None else ():
+    for binding in script.bindings(owner):
         function = script.function(owner)
         if binding.how == "parameter" and isinstance(function, ast.FunctionDef):
             said = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
@@ -126,9 +125,8 @@ def _given(script: Script, node: ast.expr, hands: int) -> Iterator[PythonCommand
         case ast.Call(args=[text, *_]) if script.dotted(node.func) == "shlex.split":
             yield from _given(script, text, hands)
         case ast.Call() if hands and (function := script.value(node.func).definition) is not None:
-            for statement in walk(function) if isinstance(function, ast.FunctionDef) else ():
-                if isinstance(statement, ast.Return) and statement.value is not None:
-                    yield from _given(script, statement.value, hands - 1)
+            for value in returned(function) if isinstance(function, ast.FunctionDef) else ():
+                yield from _given(script, value, hands - 1)
         case ast.IfExp(body=body, orelse=orelse):
             yield from _given(script, body, hands)
             yield from _given(script, orelse, hands)

@@ -90,25 +90,16 @@ def asks_whether_built(script: ParsedFile, node: ast.expr) -> bool:
 
 def _bound_to_availability(script: ParsedFile, node: ast.Name, others: bool) -> bool:
     """`use_cuda = torch.cuda.is_available()`, and nothing else."""
-    value = _only_value(script, node)
+    value = script.only_value(node)
     return isinstance(value, (ast.Call, ast.IfExp)) and asks_availability(
         script, value, others=others
     )
 
 
-def _only_value(script: ParsedFile, node: ast.Name) -> ast.expr | None:
-    """What the name `node` is assigned, if that is done once."""
-    found = script.index.scope(node).find(node.id)
-    if found is None or len(found[1]) != 1:
-        return None
-    (binding,) = found[1]
-    return binding.value if binding.how == "assign" and not binding.path else None
-
-
 def _counts_devices(script: ParsedFile, node: ast.expr) -> bool:
     """`torch.cuda.device_count()`, or a name for what it gave."""
     if isinstance(node, ast.Name):
-        value = _only_value(script, node)
+        value = script.only_value(node)
         return isinstance(value, ast.Call) and _counts_devices(script, value)
     return isinstance(node, ast.Call) and script.dotted(node.func) in _COUNTS
 
@@ -291,13 +282,9 @@ def _asks_and_stays(
 ) -> bool:
     """Return True if `test` tests for CUDA and no rule changes it; `yes`: what holds if the result is True."""
     if isinstance(test, ast.Name):  # `fast = HAS_CUPY and x.is_cuda`
-        found = script.index.scope(test).find(test.id)
-        bindings = found[1] if found is not None else []
-        if len(bindings) != 1 or bindings[0].how != "assign" or bindings[0].path:
-            return False
-        given = bindings[0].value
+        given = script.only_value(test)
         return (
-            isinstance(given, ast.expr)
+            given is not None
             and not isinstance(given, ast.Name)
             and _asks_and_stays(script, given, yes and given, also_among_kernels)
         )

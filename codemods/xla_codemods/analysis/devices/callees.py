@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..inference.instances import CALLED_AS_INSTANCE
 from ..inference.values import CLASS
 from ..scopes import Binding, FunctionNode, Scope, resolve
-from ..syntax import is_static, keyword
+from ..syntax import is_static, keyword, name_of
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -71,9 +71,7 @@ class Callees:
 
     def handed(self, view: View, call: ast.Call, scope: Scope) -> Handed | None:
         """Return what `call` passes to a function of the project; None if the function is unknown."""
-        last = (
-            call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        )
+        last = name_of(call.func)
         if last in PREPARING:
             prepared = self._prepared(view, call, scope, last)
             if prepared is not None:

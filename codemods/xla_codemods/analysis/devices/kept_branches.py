@@ -124,12 +124,10 @@ def _asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
             return isinstance(make, str) and make.rstrip(":") in _MAKES
         case ast.Call(func=func, args=[], keywords=[]):
             return _IS_A_MAKE_THERE.search(ast.unparse(func)) is not None
-        case ast.Name(id=name):
-            found = script.index.scope(test).find(name)
-            bindings = found[1] if found is not None else []
-            given = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-            if isinstance(given, ast.expr) and not isinstance(given, ast.Name):
-                return bindings[0].how == "assign" and _asks_for_another_make(script, given)
+        case ast.Name():
+            given = script.only_value(test)
+            if given is not None and not isinstance(given, ast.Name):
+                return _asks_for_another_make(script, given)
     return False
 
 

@@ -11,7 +11,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, is_static, walk_body
+from ..syntax import defaults, name_of, parameter_for, walk_body
 from .availability import OTHER_ACCELERATORS
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
 from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
@@ -167,7 +167,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
         return _default(script, call, around)
     if is_of_others(_called_on(script, call, dotted, scope)):
         return ELSEWHERE
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    name = name_of(func)
     if name == "setattr" and call.args[-1] is node and any(map(is_device_name, _options(call))):
         return NAME
     if name == "cuda" or name in TEXT_METHODS or name in TEXT_FUNCTIONS:
@@ -190,7 +190,7 @@ def _own_method(script: ParsedFile, call: ast.Call, func: ast.Attribute) -> Func
     kinds = script.value(func.value).kinds
     if not kinds & {INSTANCE, CLASS} or kinds & {MODULE, TENSOR}:
         return None
-    return script.local_method(func, script.index.scope(call))
+    return script.local_method(func)
 
 
 def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
@@ -401,13 +401,10 @@ def _parameter_at(
     """A positional argument of a local function: a device if its parameter is used as one."""
     if any(isinstance(argument, ast.Starred) for argument in call.args[: call.args.index(node)]):
         return MAYBE
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    if names[:1] in (["self"], ["cls"]) and not is_static(function):
-        names = names[1:]
-    index = call.args.index(node)
-    if index >= len(names):
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    name = parameter_for(node, function, call, skip_self=is_method)
+    if name is None:
         return ELSEWHERE
-    name = names[index]
     if is_device_name(name) or name in script.cached(Devices).used:
         return NAME
     return NAME if _is_kept_as_device(script, function, name) else ELSEWHERE

@@ -15,7 +15,7 @@ from ...flow.closure import reach, trace
 from .. import flow
 from ..inference.unpacking import part
 from ..scopes import ITERATED, Binding, Scope, resolve
-from ..syntax import statements
+from ..syntax import returned
 from .calculated import is_calculated_with
 from .callees import Target, View, filled, parameters, scope_of
 from .passed_arguments import PassedArgument, passed_arguments
@@ -221,13 +221,9 @@ class Numbers:
         handed = self.callees.handed(view, call, scope)
         given = dict(filled(handed, target)) if handed is not None else {}
         home = scope_of(target)
-        for node in statements(target.function.body):
-            value = node.value if isinstance(node, ast.Return) else None
-            if value is None or (
-                isinstance(value, ast.IfExp) and "is_available" in ast.unparse(value.test)
-            ):
-                continue
-            for leaf in leaves(value):
+        for value in returned(target.function):
+            chosen = isinstance(value, ast.IfExp) and "is_available" in ast.unparse(value.test)
+            for leaf in () if chosen else leaves(value):
                 if (name := _parameter(leaf, home)) in given:
                     yield Place(given[name], scope, view)
                 else:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..inference.values import TENSOR
-from ..nodes import walk
 from ..scopes import FunctionNode, Scope
+from ..syntax import returned
 from .callees import View, scope_of
 from .passed_arguments import PassedArguments, passed_arguments
 
@@ -103,10 +103,3 @@ def _found(
             target = callees.target_of(scope, view)
             for argument in passed.of(target, name) if target is not None else ():
                 yield from _classes(passed, argument.view, argument.node, argument.scope, known)
-
-
-def returned(function: FunctionNode) -> Iterator[ast.expr]:
-    """Yield the expressions that a function returns."""
-    for node in walk(function):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..scopes import Scope
-from ..syntax import keyword, unparsed
+from ..syntax import keyword, name_of, unparsed
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -75,7 +75,7 @@ def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
     call = script.parent(around) if isinstance(around, ast.keyword) else None
     if not isinstance(call, ast.Call) or getattr(around, "arg", "") != "default":
         return False
-    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    name = name_of(call.func)
     kind = keyword(call, "type")
     return name in {"add_argument", "option"} and (
         kind is None or (isinstance(kind, ast.Name) and kind.id == "str")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import flow
 from ..inference.values import ACCEL, CLASS, DEVICE, HOST, TENSOR
 from ..scopes import Binding, FunctionNode, Scope
-from ..syntax import argument_for, keyword, walk_body
+from ..syntax import argument_for, keyword, parameters, walk_body
 from .availability import OTHER_ACCELERATORS, asks_availability, whole_choice
 from .specs import Devices, is_host
 from .uses import MOVES, makes_tensors
@@ -167,8 +167,7 @@ class Workers:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return any(self._asks(value, depth) for value in test.values)
         if isinstance(test, ast.Name) and not depth:
-            found = self.script.index.scope(test).find(test.id)
-            value = found[1][0].value if found is not None and len(found[1]) == 1 else None
+            value = self.script.only_value(test)
             return value is not None and self._asks(value, 1)
         return False
 
@@ -189,9 +188,7 @@ class Workers:
         if not isinstance(definition, ast.ClassDef):
             if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
                 return []
-            definition = next(
-                (a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None
-            )
+            definition = script.class_around(node)
         if definition is None or definition not in script.inference.scopes:
             return []
         bound = script.inference.class_attributes(definition).get(node.attr, [])
@@ -226,11 +223,8 @@ class Workers:
     def function(self, node: ast.expr) -> tuple[FunctionNode | None, ast.Call | None]:
         """The function of this file that `node` stands for; and the `partial(...)` that gives it arguments, if it is one."""
         script = self.script
-        if isinstance(node, ast.Name):
-            found = script.index.scope(node).find(node.id)
-            if found and len(found[1]) == 1 and isinstance(found[1][0].value, ast.Call):
-                node = found[1][0].value
-        partial = None
+        partial, made = None, script.only_value(node)
+        node = made if isinstance(made, ast.Call) else node
         if isinstance(node, ast.Call):
             if script.dotted(node.func) != "functools.partial" or not node.args:
                 return None, None
@@ -242,13 +236,12 @@ class Workers:
         definition = script.value(node).definition
         if isinstance(definition, _FUNCTIONS):
             return definition
-        found = script.local_method(node, script.index.scope(node))
+        found = script.local_method(node)
         if found is None and isinstance(definition, ast.ClassDef) and script.value(node).has(CLASS):
             found = next((m for m in _methods(definition) if m.name == "__init__"), None)
         if found is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "self":
-                around = (a for a in script.ancestors(node) if isinstance(a, ast.ClassDef))
-                owner = next(around, None)
+                owner = script.class_around(node)
                 methods = _methods(owner) if owner is not None else iter(())
                 found = next((m for m in methods if m.name == node.attr), None)
         return found
@@ -289,11 +282,7 @@ class Workers:
         """What the parameters of `function` are given by `call`."""
         is_method = isinstance(self.script.parent(function), ast.ClassDef)
         found = {}
-        for parameter in (
-            *function.args.posonlyargs,
-            *function.args.args,
-            *function.args.kwonlyargs,
-        ):
+        for parameter in parameters(function):
             argument = argument_for(parameter.arg, function, call, skip_self=is_method)
             if self.is_device(argument, given):
                 found[parameter.arg] = PLACE

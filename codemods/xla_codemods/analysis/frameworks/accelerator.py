@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..syntax import name_of
+
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
@@ -59,7 +61,7 @@ def _is_asked_of_one(file: ParsedFile, call: ast.Call, method: str) -> bool:
     if not isinstance(func, ast.Attribute) or (method == "backward" and not call.args):
         return False
     owner = func.value
-    last = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    last = name_of(owner)
     return last in _GIVEN and file.dotted(owner) is None and not file.value(owner).kinds
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
-from ..syntax import argument_for, keyword, walk_body
+from ..syntax import argument_for, keyword, returned
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -139,8 +139,7 @@ def _values(
         for part in node.values:
             yield from _values(script, part, False, hands)
     elif hands and isinstance(node, ast.Name):
-        found = script.index.scope(node).find(node.id)
-        bindings = found[1] if found else []
+        bindings = script.bindings(node)
         for binding in bindings:
             if binding.how in {"assign", "parameter"} and binding.value and not binding.path:
                 only = sure and len(bindings) == 1 and binding.how == "assign"
@@ -168,9 +167,8 @@ def _hands_on(script: ParsedFile, node: ast.expr) -> bool:
 def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
     definition = _function(script, call)
     if isinstance(definition, ast.FunctionDef):
-        for node in walk_body(definition.body):
-            if isinstance(node, ast.Return) and node.value is not None:
-                yield from _in_the_call(node.value, definition, call)
+        for value in returned(definition):
+            yield from _in_the_call(value, definition, call)
     elif _is_getattr(call):
         yield ast.copy_location(ast.Attribute(call.args[0], call.args[1].value), call)  # type: ignore[attr-defined]
         yield call.args[2]
@@ -214,8 +212,7 @@ def _function(script: ParsedFile, call: ast.Call) -> ast.AST | None:
 def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
     """Every value of a dictionary that is written out: `TABLE[name]` may be each."""
     if isinstance(node, ast.Name):
-        found = script.index.scope(node).find(node.id)
-        for binding in found[1] if found else ():
+        for binding in script.bindings(node):
             if binding.how == "assign" and not binding.path and isinstance(binding.value, ast.Dict):
                 yield from binding.value.values
     elif isinstance(node, ast.Dict):
@@ -225,8 +222,7 @@ def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
 def entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
     """The entries `name` of a dictionary: of its literal, and those that are set by their own."""
     if isinstance(node, ast.Name):
-        found = script.index.scope(node).find(node.id)
-        for binding in found[1] if found else ():
+        for binding in script.bindings(node):
             if binding.how == "assign" and binding.value is not None and not binding.path:
                 if not isinstance(binding.value, ast.Name):
                     yield from entries(script, binding.value, name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..loops import is_called_a_model
 from ..scopes import Scope, resolve
-from ..syntax import keyword
+from ..syntax import keyword, name_of
 from . import library_types
 from .arrays import array, is_double, of_array
 from .members import attribute_of, is_settings, section
@@ -192,7 +192,7 @@ def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[st
         return value.kinds & {ACCEL, HOST} or frozenset({ACCEL})
     if value.kinds & {DTYPE, TENSOR}:
         return None
-    name = device.attr if isinstance(device, ast.Attribute) else getattr(device, "id", "")
+    name = name_of(device)
     return frozenset({ACCEL}) if name.endswith("device") else frozenset()
 
 

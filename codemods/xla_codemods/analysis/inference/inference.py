@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from .. import flow
 from ..loops import is_called_a_loader
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
-from ..syntax import argument_for, is_static, statements, walk_body
+from ..syntax import argument_for, is_static, name_of, statements, walk_body
 from .annotations import annotated, kinds_of
 from .attributes import attributes_bound
 from .instances import CALLED_AS_INSTANCE, names_given
@@ -236,7 +236,7 @@ class Inference:
         if binding.how == "def" and isinstance(
             binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)
         ):
-            if any(_last_name(d) in _PROPERTIES for d in binding.node.decorator_list):
+            if any(name_of(d) in _PROPERTIES for d in binding.node.decorator_list):
                 return self.returned(binding.node, home)
         return self.bound(binding, home)
 
@@ -391,11 +391,6 @@ class Inference:
                 if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     return binding.node, scope
         return None
-
-
-def _last_name(decorator: ast.expr) -> str:
-    """The last part of a decorator's name."""
-    return decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
 
 
 def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:

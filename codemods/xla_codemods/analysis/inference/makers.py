@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
-from ..syntax import argument_for
+from ...flow.edges import passed
 from .unpacking import part
 from .values import ACCELERATOR
 
@@ -77,8 +77,7 @@ def _is_accelerator(script: Script, value: ast.expr) -> bool:
 
 def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
     """Return the values of `callback` in `for callback in callbacks:` if they are listed; None for other names."""
-    found = script.index.scope(name).find(name.id)
-    bindings = found[1] if found is not None else []
+    bindings = script.bindings(name)
     loops = [
         b for b in bindings if b.how == "for" and isinstance(b.node, (ast.For, ast.comprehension))
     ]
@@ -150,12 +149,4 @@ def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
 def _given(script: Script, function: FunctionNode, name: str) -> list[ast.expr | None]:
     if script.is_imported_elsewhere(function.name):
         return [None]
-    owner = script.parent(function)
-    is_made = function.name == "__init__" and isinstance(owner, ast.ClassDef)
-    called = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
-    return [
-        argument_for(
-            name, function, call, skip_self=is_made or isinstance(call.func, ast.Attribute)
-        )
-        for call, _ in script.index.calls_of(called)
-    ]
+    return passed(script, function, name)

@@ -6,13 +6,14 @@ import ast
 import re
 
 from ...patterns import Pattern
+from ..syntax import name_of
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.
 OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
 
 
 def is_called_a_scaler(node: ast.expr) -> bool:
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = name_of(node)
     return last.lower().endswith("scaler")
 
 

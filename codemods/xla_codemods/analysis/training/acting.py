@@ -147,8 +147,5 @@ def _predicts(script: Script, body: Iterable[ast.AST]) -> bool:
 
 def _predicting(script: Script, call: ast.Call) -> bool:
     """True if `call` calls a function of this file that runs its models without gradients."""
-    method = script.local_method(call.func, script.index.scope(call))
-    function = method or script.value(call.func).definition
-    return isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and _predicts(
-        script, function.body
-    )
+    function = script.function_of(call.func)
+    return function is not None and _predicts(script, function.body)

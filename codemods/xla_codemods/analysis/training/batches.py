@@ -17,7 +17,7 @@ from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
 from ..scopes import FunctionNode
-from ..syntax import keyword
+from ..syntax import keyword, name_of, parameter_for
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -156,8 +156,7 @@ class Batches:
                     return True
                 if isinstance(node, ast.Name) and node.id not in seen:
                     seen.add(node.id)
-                    found = self.script.index.scope(node).find(node.id)
-                    work += [b.value for b in (found[1] if found else ()) if b.value is not None]
+                    work += [b.value for b in (self.script.bindings(node)) if b.value is not None]
         return False
 
     def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
@@ -165,17 +164,10 @@ class Batches:
         if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
             element = self.script.value(loop.iter).iterated()
             if (element.items and element.items[0].has(NUMBER)) or _has_enumerate(
-                self._behind(loop.iter)
+                self.script.only_value(loop.iter) or loop.iter
             ):
                 return [loop.target.elts[1]]
         return [loop.target]
-
-    def _behind(self, node: ast.expr) -> ast.expr:
-        """Return the expression that the name `node` is bound to, if there is exactly one."""
-        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        if found is not None and len(found[1]) == 1 and not found[1][0].path:
-            return found[1][0].value or node
-        return node
 
     def _follow(
         self, name: str, start: Place, body: Sequence[ast.AST], uses: _Uses, depth: int
@@ -215,7 +207,7 @@ class Batches:
             )
         if isinstance(func, ast.Attribute) and func.attr == "type":
             return self._is_cuda_type(call.args[0]) if call.args else False
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        name = name_of(func)
         if _MOVING.search(name):
             return True
         return any(self.script.value(a).has(DEVICE) for a in call.args[1:])
@@ -308,7 +300,8 @@ class Batches:
             return
         function = self._local(call)
         if function is not None and depth < _DEPTH:
-            parameter = _parameter_of(call, node, function)
+            is_method = isinstance(self.script.parent(function), ast.ClassDef)
+            parameter = parameter_for(node, function, call, skip_self=is_method)
             if parameter is not None:
                 self._follow(parameter, (0, 0), function.body, uses, depth + 1)
                 return
@@ -316,13 +309,8 @@ class Batches:
 
     def _local(self, call: ast.Call) -> FunctionNode | None:
         """The local function or method that `call` calls, unless it is a module's forward."""
-        scope = self.script.index.scope(call)
-        value = self.script.value(call.func, scope)
-        if value.has(MODULE):
-            return None
-        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return value.definition
-        return self.script.local_method(call.func, scope)
+        is_module = self.script.value(call.func).has(MODULE)
+        return None if is_module else self.script.function_of(call.func)
 
     def _renamed(
         self,
@@ -446,17 +434,3 @@ def _is_dtype(node: ast.expr) -> bool:
 
 def _asks_identity(node: ast.Compare) -> bool:
     return all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
-
-
-def _parameter_of(call: ast.Call, node: ast.expr, function: FunctionNode) -> str | None:
-    """The parameter of `function` that `node`, an argument of `call`, is bound to."""
-    for keyword_argument in call.keywords:
-        if keyword_argument.value is node:
-            return keyword_argument.arg
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    if isinstance(call.func, ast.Attribute) and names and names[0] in {"self", "cls"}:
-        names = names[1:]
-    for index, argument in enumerate(call.args):
-        if argument is node:
-            return names[index] if index < len(names) else None
-    return None

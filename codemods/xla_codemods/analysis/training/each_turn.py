@@ -33,9 +33,7 @@ def _is_one(script: Script, node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=value):
             return value == 1
-        case ast.Name(id=name):
-            found = script.index.scope(node).find(name)
-            bound = found[1] if found is not None else ()
-            given = bound[0].value if len(bound) == 1 and bound[0].how == "assign" else None
+        case ast.Name():
+            given = script.only_value(node)
             return isinstance(given, ast.Constant) and given.value == 1
     return False

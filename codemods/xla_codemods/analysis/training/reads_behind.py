@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import walk
+from ..syntax import name_of
 from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
 from .training import FORWARD, MARK, Loop
@@ -57,7 +58,7 @@ def _wrapped(script: Script) -> frozenset[str]:
     """The names of functions that are passed to such a context."""
     calls = (call for call, _ in script.index.of(ast.Call) if _is_context(script, call.func))
     given = (call.args[0] for call in calls if call.args)
-    return frozenset(getattr(node, "attr", "") or getattr(node, "id", "") for node in given)
+    return frozenset(name_of(node) for node in given)
 
 
 def read_after(script: Script, anchor: ast.stmt) -> bool:
@@ -89,10 +90,7 @@ def _is_of_a_reader(script: Script, node: ast.AST) -> bool:
     readers = script.cached(_readers)
     if not readers or not isinstance(node, ast.Call):
         return False
-    function: ast.AST | None = script.value(node.func).definition
-    if function not in readers:
-        function = script.local_method(node.func, script.index.scope(node))
-    return function in readers
+    return script.function_of(node.func) in readers
 
 
 def _readers(script: Script) -> frozenset[ast.AST]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import argument_for, keyword, unparsed
+from ..syntax import argument_for, keyword, name_of, unparsed
 from .tensors.parameters_of import Sources
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class Replication:
             if _shows_a_copy(call.func):
                 self._add(call.args[0] if call.args else keyword(call, "module"), call)
                 self._add_targets(call)
-                is_own = _last(call.func) in own
+                is_own = name_of(call.func) in own
                 self._reduces |= is_own
                 self._has_wrapper |= _is_wrapper(call.func) and not is_own
-            elif _last(call.func) in _REDUCES and self._reduces_gradients(call, scope):
-                self._reduces |= _last(call.func) != "reduce_gradients"
+            elif name_of(call.func) in _REDUCES and self._reduces_gradients(call, scope):
+                self._reduces |= name_of(call.func) != "reduce_gradients"
                 owners = list(self.sources.of_loop_around(call))
                 for owner in owners:
                     self._add(owner, call)
@@ -175,13 +175,13 @@ class Replication:
             *index.of(ast.Attribute),
         ]
         for node, _ in nodes:
-            if not isinstance(node.ctx, ast.Load) or not _is_wrapper(node) or _last(node) in own:
+            if not isinstance(node.ctx, ast.Load) or not _is_wrapper(node) or name_of(node) in own:
                 continue
             parent = self.script.parent(node)
             if isinstance(parent, ast.Attribute) or self.script.is_annotation(node):
                 continue
             if isinstance(parent, ast.Call) and (
-                parent.func is node or _last(parent.func) in {"isinstance", "issubclass"}
+                parent.func is node or name_of(parent.func) in {"isinstance", "issubclass"}
             ):
                 continue
             if isinstance(parent, (ast.Tuple, ast.ClassDef, ast.Compare)):
@@ -193,7 +193,7 @@ class Replication:
         """Over all processes: with a group of some it shows nothing of the others."""
         if keyword(call, "group") is not None or len(call.args) > 2:
             return False
-        if _last(call.func) == "reduce_gradients":
+        if name_of(call.func) == "reduce_gradients":
             return True
         if self._is_in_a_gradient_hook(call):
             return True
@@ -214,7 +214,7 @@ class Replication:
             for given in register.args
             for argument in (given, *(given.args if isinstance(given, ast.Call) else ()))
         ]
-        names = {_last(argument) for argument in registered}
+        names = {name_of(argument) for argument in registered}
         return any(
             ancestor in registered or getattr(ancestor, "name", None) in names
             for ancestor in script.ancestors(call)
@@ -343,13 +343,13 @@ def _shows_a_copy(func: ast.expr) -> bool:
     """Return True for a call that gives a model on every process: a wrapper, or a normalization over processes."""
     return (
         _is_wrapper(func)
-        or _NORMALIZATIONS.search(_last(func)) is not None
-        or (isinstance(func, ast.Attribute) and _last(func.value) == "SyncBatchNorm")
+        or _NORMALIZATIONS.search(name_of(func)) is not None
+        or (isinstance(func, ast.Attribute) and name_of(func.value) == "SyncBatchNorm")
     )
 
 
 def _is_wrapper(func: ast.expr) -> bool:
-    return _WRAPPERS.search(_last(func)) is not None
+    return _WRAPPERS.search(name_of(func)) is not None
 
 
 def _is_same(owner: ast.expr, wrapped: ast.expr) -> bool:
@@ -360,7 +360,3 @@ def _is_same(owner: ast.expr, wrapped: ast.expr) -> bool:
 
 def _path(node: ast.expr) -> list[str]:
     return [p for p in unparsed(node).split(".") if p != "module"]
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...flow.edges import callers
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
 from ..nodes import walk
@@ -118,8 +119,7 @@ def steps_its_elements(
         match node:
             case ast.Expr(value=ast.Call(args=[_, *_] as given) as call):
                 if any(is_element_of(script, loop, argument) for argument in given):
-                    function = script.value(call.func).definition
-                    function = function or script.local_method(call.func, script.index.scope(call))
+                    function = script.function_of(call.func)
                     if function in functions and _is_a_parameters(function, functions[function]):
                         return True
     return False
@@ -136,12 +136,7 @@ def calls_of(script: ParsedFile, function: ast.FunctionDef) -> list[ast.Call]:
     """Return the calls of `function` in this file; none if it may be called from elsewhere in the project."""
     if script.is_imported_elsewhere(function.name) or _is_a_method_used_elsewhere(script, function):
         return []
-    return [
-        call
-        for call, scope in script.index.calls_of(function.name)
-        if script.value(call.func, scope).definition is function
-        or script.local_method(call.func, scope) is function
-    ]
+    return callers(script, function)
 
 
 def _is_a_method_used_elsewhere(script: ParsedFile, function: ast.FunctionDef) -> bool:

@@ -32,7 +32,7 @@ from ..loops import (
 from ..nodes import walk
 from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..scopes import FunctionNode, Scope
-from ..syntax import keyword
+from ..syntax import keyword, name_of
 from .batches import Batches
 from .loaders import Driver, Feeding
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
@@ -334,7 +334,7 @@ class Training:
             return True
         if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
             return False
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        name = name_of(func)
         if _ACCESSOR.match(name):
             return False
         return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)

@@ -18,7 +18,7 @@ from ..nodes import walk
 from ..projects.callers import handed_to
 from ..projects.element_calls import is_an_element
 from ..scopes import FunctionNode
-from ..syntax import walk_body
+from ..syntax import name_of, walk_body
 from .acting import unmarked_evaluations
 from .each_turn import besides_each_turn
 from .tensors.computed import computing
@@ -234,7 +234,7 @@ def _computed(
     """The one of `properties` that is computed where `node` is read."""
     if not isinstance(node.ctx, ast.Load):
         return None
-    found = script.local_method(node, script.index.scope(node))
+    found = script.local_method(node)
     return found if found in properties else None
 
 
@@ -429,14 +429,11 @@ def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
                 return all(_is_always(script, value, truth) for value in values)
             return any(_is_always(script, value, truth) for value in values)
         case ast.Name(id=name):
-            found = script.index.scope(test).find(name)
-            if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(name):
-                return False
-            given = found[1][0].value
+            given = script.only_value(test)
             return (
-                found[1][0].how == "assign"
-                and given is not None
+                given is not None
                 and not isinstance(given, (ast.Name, ast.BoolOp))
+                and not script.is_imported_elsewhere(name)
                 and _is_always(script, given, truth)
             )
     return False
@@ -464,5 +461,5 @@ def _asks_for_rank(node: ast.expr) -> bool:
     """`rank`, `args.local_rank`, `dist.get_rank()`."""
     if isinstance(node, ast.Call):
         node = node.func
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = name_of(node)
     return "rank" in name.lower()

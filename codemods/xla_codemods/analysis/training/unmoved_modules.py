@@ -57,7 +57,7 @@ def _makes_a_module(script: ParsedFile, made: ast.Call) -> bool:
     if of is not None and not is_own:
         return isinstance(definition, ast.ClassDef) and not _moves_itself(definition)
     if is_own:
-        definition = next((a for a in script.ancestors(made) if isinstance(a, ast.ClassDef)), None)
+        definition = script.class_around(made)
     if isinstance(definition, ast.ClassDef) and _moves_itself(definition):
         return False
     return is_own or script.value(made).has(MODULE)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...patterns import Pattern
 from ..inference.values import TENSOR
 from ..nodes import walk
+from ..syntax import name_of
 
 if TYPE_CHECKING:
     from ..scopes import Scope
@@ -76,7 +77,7 @@ def is_counted(node: ast.expr, scope: Scope | None = None) -> bool:
             node = node.func
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return _COUNTED.search(str(node.slice.value)) is not None
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = name_of(node)
     if _COUNTED.search(last) is not None:
         return True
     found = scope.find(last) if scope is not None and isinstance(node, ast.Name) else None
@@ -162,14 +163,10 @@ def _outermost(script: Script, node: ast.AST) -> ast.AST:
             isinstance(parent, ast.Call)
             and top in parent.args
             and len(parent.args) <= 2
-            and _last(parent.func) in {"int", "float", "round", "ceil", "floor", "max", "min"}
+            and name_of(parent.func) in {"int", "float", "round", "ceil", "floor", "max", "min"}
         ):
             return top
         top = parent
-
-
-def _last(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _is_of_a_sampler(script: Script, node: ast.AST) -> bool:

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
@@ -116,8 +116,7 @@ def custom_kernel(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 
 
 def _name(call: ast.Call) -> str:
-    func = call.func
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return name_of(call.func)
 
 
 def _is_given(node: ast.expr | None) -> bool:

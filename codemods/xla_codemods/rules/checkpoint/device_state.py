@@ -73,7 +73,7 @@ from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 from ...analysis.nodes import walk
 from ...analysis.scopes import Binding
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import Finding
@@ -152,7 +152,7 @@ def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:
 def _may_be_a_module(script: Script, node: ast.expr) -> bool:
     if script.value(node).kinds & _NO_MODULE:
         return False
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = name_of(node)
     return _NO_MODULE_NAME.search(last) is None
 
 

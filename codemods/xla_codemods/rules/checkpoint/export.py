@@ -75,6 +75,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
+from ...analysis.syntax import name_of
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -178,7 +179,7 @@ def _has_no_convolution(script: Script, traced: ast.expr, depth: int) -> bool:
 
 def _makes(call: ast.Call) -> bool:
     func = call.func
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    name = name_of(func)
     return name[:1].isupper()
 
 

@@ -100,6 +100,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.specs import last_name
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import HOST, MODULE
+from ...analysis.syntax import name_of
 from ...edits import Replace
 from ...finding import Finding
 from ...patterns import Pattern
@@ -258,15 +259,15 @@ def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:
         return not value.has(HOST)
     if isinstance(node, ast.Call):
         func = node.func
-        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-        if name in {"cpu", "to"} and isinstance(func, ast.Attribute):
-            return name == "to" and _is_model(script, func.value, scope)
-        if name in _SAME and isinstance(func, ast.Attribute):
+        called = name_of(func)
+        if called in {"cpu", "to"} and isinstance(func, ast.Attribute):
+            return called == "to" and _is_model(script, func.value, scope)
+        if called in _SAME and isinstance(func, ast.Attribute):
             return _is_model(script, func.value, scope)
-        if _CLASS_OF_MODEL.search(name) and not _has_no_tensors(name):
+        if _CLASS_OF_MODEL.search(called) and not _has_no_tensors(called):
             return (script.dotted(func, scope) or "").startswith(_LIBRARIES)
         owner = last_name(func.value) if isinstance(func, ast.Attribute) else None
-        return name in _MADE and not _has_no_tensors(owner or "")
+        return called in _MADE and not _has_no_tensors(owner or "")
     name = last_name(node)
     if name == "module" and isinstance(node, ast.Attribute):
         return True

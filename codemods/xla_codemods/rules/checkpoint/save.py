@@ -80,7 +80,7 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_handed_on, keyword, unparsed
+from ...analysis.syntax import is_handed_on, keyword, name_of, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
 from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.unmoved_modules import is_as_made
@@ -226,7 +226,7 @@ def _holds_no_results(script: Script, node: ast.expr, scope: Scope) -> bool:
         return False
     while isinstance(node, ast.Subscript):
         node = node.value
-    last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    last = name_of(node)
     return bool(kinds & _NO_RESULTS) or _OPTIONS.fullmatch(last) is not None
 
 

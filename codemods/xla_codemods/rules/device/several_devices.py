@@ -64,7 +64,7 @@ from ...analysis.devices.literal_context import NAME, SINK
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...analysis.training.ranks.guards import mentions_rank
 from ...analysis.training.ranks.names import rank_names
 from ...finding import HIGH, Finding
@@ -161,7 +161,7 @@ def _called(
     script: Script, call: ast.Call, scope: Scope
 ) -> Iterator[tuple[ast.expr, int | ast.expr]]:
     func = call.func
-    last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    last = name_of(func)
     if last not in {"device", "xla_device", "cuda", "to"}:
         return
     dotted = script.dotted(func, scope)

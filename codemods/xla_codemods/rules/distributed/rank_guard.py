@@ -105,7 +105,6 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
-from ...analysis.scopes import FunctionNode
 from ...analysis.syntax import keyword
 from ...analysis.training.process_groups import COLLECTIVES, group_of
 from ...analysis.training.ranks.divergence import (
@@ -326,17 +325,11 @@ def _with_called(script: Script, body: list[ast.stmt]) -> list[ast.stmt]:
     found, seen = list(body), set[ast.AST]()
     for statement in found:  # which grows
         for node in walk(statement):
-            definition = _definition(script, node) if isinstance(node, ast.Call) else None
+            definition = script.function_of(node.func) if isinstance(node, ast.Call) else None
             if definition is not None and definition not in seen:
                 seen.add(definition)
                 found += definition.body
     return found
-
-
-def _definition(script: Script, call: ast.Call) -> FunctionNode | None:
-    scope = script.index.scope(call)
-    found = script.local_method(call.func, scope) or script.value(call.func, scope).definition
-    return found if isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef)) else None
 
 
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:

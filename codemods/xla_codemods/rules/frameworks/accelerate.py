@@ -366,8 +366,7 @@ def _holds_tensors(script: Script, saved: ast.expr, scope: Scope, hands: int = 2
                 for value in _attribute_values(owner, saved.attr)
             )
     for name in (n for n in walk(saved) if hands and isinstance(n, ast.Name)):
-        found = script.index.scope(name).find(name.id)
-        for binding in found[1] if found is not None else ():
+        for binding in script.bindings(name):
             value = binding.value
             if isinstance(value, ast.expr) and not binding.path:
                 if _holds_tensors(script, value, scope, hands - 1):

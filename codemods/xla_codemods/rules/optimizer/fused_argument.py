@@ -208,7 +208,7 @@ def _makes_an_optimizer(script: Script, call: ast.Call, scope: Scope) -> bool:
     if dotted in _PARTIAL and call.args:
         return _is_of_an_optimizer(script, call.args[0], scope)
     if ast.unparse(func) == "super().__init__":
-        owner = _class_of(script, call)
+        owner = script.class_around(call)
         return isinstance(owner, ast.ClassDef) and any(
             _is_of_an_optimizer(script, base, script.index.scope(owner)) for base in owner.bases
         )
@@ -368,12 +368,8 @@ def _is_same(script: Script, node: ast.expr, scope: Scope, other: ast.expr, insi
             ast.Attribute(value=ast.Name(id="self"), attr=first),
             ast.Attribute(value=ast.Name(id="self"), attr=second),
         ) if first == second:
-            return _class_of(script, node) is _class_of(script, other)
+            return script.class_around(node) is script.class_around(other)
     return False
-
-
-def _class_of(script: Script, node: ast.AST) -> ast.AST | None:
-    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
 def _found(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:

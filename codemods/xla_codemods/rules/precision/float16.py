@@ -97,7 +97,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.cuda_only.kernels import is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
 from ...analysis.training.tensors.half_on_xla import halves_on_xla, is_true_on_xla
 from ...analysis.training.tensors.half_precision import (
@@ -165,7 +165,7 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
     call = script.parent(node)
     if not isinstance(call, ast.Call) or not script.accelerated:
         return
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    last = name_of(call.func)
     if last in _AUTOCAST or last == "to":
         return
     device = keyword(call, "device")

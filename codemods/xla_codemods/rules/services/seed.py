@@ -131,7 +131,7 @@ from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.scopes import FunctionNode
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...edits import DropElement, InsertAfter, Replace, remove
 from ...finding import WARNING, Finding
 from ...patterns import Pattern
@@ -292,7 +292,7 @@ def _comes_before_spmd(script: Script, call: ast.Call) -> bool:
     own = script.function(call)
     starts = [(c, script.function(c)) for c in _with_callers(script, call)]
     for spmd in walk(script.tree):
-        if not isinstance(spmd, ast.Call) or _name(spmd.func) != "use_spmd":
+        if not isinstance(spmd, ast.Call) or name_of(spmd.func) != "use_spmd":
             continue
         if own is None and script.function(spmd) is not None:
             return True
@@ -301,10 +301,6 @@ def _comes_before_spmd(script: Script, call: ast.Call) -> bool:
             if any(place.lineno < later.lineno for place, around in starts if around is home):
                 return True
     return False
-
-
-def _name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _with_callers(script: Script, call: ast.Call) -> list[ast.Call]:
@@ -362,7 +358,7 @@ def _is_a_process_beside(script: Script, function: FunctionNode) -> bool:
         isinstance(target := keyword(call, "target"), ast.Name) and target.id == function.name
         for call, _ in script.index.calls_of("Process")
     )
-    called = {_name(node.func) for node in walk(function) if isinstance(node, ast.Call)}
+    called = {name_of(node.func) for node in walk(function) if isinstance(node, ast.Call)}
     return started and called.isdisjoint({"init_process_group", "backward", "cuda", "set_device"})
 
 

@@ -156,7 +156,7 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...analysis.training.last_batch import uneven_loaders
 from ...analysis.training.shapes.constant_masks import is_constant_mask
 from ...analysis.training.shapes.cutting import cuts
@@ -168,6 +168,7 @@ from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
+from ...flow.edges import callers
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -327,7 +328,7 @@ def _instead(script: Script, selection: ast.expr) -> str:
         if isinstance(around, ast.Attribute) and isinstance(script.parent(around), ast.Call):
             name, call = around.attr, script.parent(around)
         elif isinstance(around, ast.Call) and node in around.args:
-            name, call = _last(around.func), around
+            name, call = name_of(around.func), around
         elif isinstance(around, (ast.BinOp, ast.UnaryOp)):
             node = around
             continue
@@ -343,10 +344,6 @@ def _instead(script: Script, selection: ast.expr) -> str:
             return "compute the losses with `reduction='none'`, and divide the sum over the mask by `mask.sum()`"
         assert isinstance(call, ast.Call)
         node = call
-
-
-def _last(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _is_selection(script: Script, selected: ast.expr, index: ast.expr) -> bool:
@@ -446,19 +443,11 @@ def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
                 or (
                     depth < 3
                     and any(
-                        _is_repeated(script, call, depth + 1) for call in _calls(script, ancestor)
+                        _is_repeated(script, call, depth + 1) for call in callers(script, ancestor)
                     )
                 )
             )
     return False
-
-
-def _calls(script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-    """The calls of this function, or of this method, in the file."""
-    for call, scope in script.index.calls_of(function.name):
-        method = script.local_method(call.func, scope)
-        if method is function or script.value(call.func, scope).definition is function:
-            yield call
 
 
 def _is_in_forward(script: Script, node: ast.AST) -> bool:

@@ -206,6 +206,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.lightning_modules import is_lightnings
+from ...analysis.syntax import name_of
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.decisions.good_step import good_step
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
@@ -344,7 +345,7 @@ def _is_a_size(script: Script, node: ast.AST, hops: int = 3) -> bool:
         if isinstance(ancestor, ast.Slice):
             return True
         if isinstance(ancestor, ast.Call) and child in ancestor.args:
-            name = getattr(ancestor.func, "attr", getattr(ancestor.func, "id", ""))
+            name = name_of(ancestor.func)
             if name in _SIZED:
                 return True
             if name not in _NUMBERS:

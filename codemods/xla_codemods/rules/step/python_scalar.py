@@ -171,8 +171,7 @@ def _is_drawn(script: Script, test: ast.expr) -> bool:
         if isinstance(part, ast.Call) and is_drawing(script, part):
             return True
         if isinstance(part, ast.Name):
-            found = script.index.scope(part).find(part.id)
-            for binding in found[1] if found else ():
+            for binding in script.bindings(part):
                 if binding.how == "assign" and isinstance(binding.value, ast.Call):
                     if is_drawing(script, binding.value):
                         return True

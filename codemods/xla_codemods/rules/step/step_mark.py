@@ -126,6 +126,7 @@ from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
+from ...analysis.syntax import name_of
 from ...analysis.training.acting import unmarked_evaluations
 from ...analysis.training.host_reads.fetching import made_later
 from ...analysis.training.inner_loops import is_part_of_a_step, outermost_places
@@ -275,7 +276,7 @@ def _is_update(script: Script, node: ast.AST) -> bool:
     func = node.func
     if isinstance(func, ast.Attribute) and is_scaler(script, func.value):
         return False  # `scaler.update()` goes, and would take the mark with it
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    name = name_of(func)
     in_place = name.endswith("_") and not name.startswith("_") and isinstance(func, ast.Attribute)
     return in_place or "ema" in name.split("_") or "update" in name
 

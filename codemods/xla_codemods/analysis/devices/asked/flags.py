@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
-from ....flow.edges import argument
+from ....flow.edges import passed
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...scopes import Scope
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _NAMED = Pattern(r"cuda|(?<![a-z])(?:gpu|accel)", re.IGNORECASE)
 _DEVICES = frozenset({"cpu", "cuda"})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def is_question(script: ParsedFile, node: ast.AST) -> bool:
@@ -68,13 +67,13 @@ def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
         case ast.Call(func=ast.Name(id="bool"), args=[inner]):
             yield inner
         case ast.Name(id=name):
-            found = script.index.scope(node).find(name)
-            for binding in found[1] if found is not None else ():
+            for binding in script.bindings(node):
                 if binding.how in {"assign", "augment", "parameter"} and not binding.path:
                     if binding.value is not None:
                         yield binding.value
                 if binding.how == "parameter":
-                    yield from _passed(script, name, binding.node)
+                    function = script.function(binding.node)
+                    yield from filter(None, passed(script, function, name))
         case ast.Attribute():
             for statement, _ in script.index.assignments(ast.unparse(node)):
                 yield statement.value
@@ -82,20 +81,6 @@ def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
             for statement, _ in script.index.assignments(ast.unparse(node)):
                 yield statement.value
             yield from _entries(script, owner, key)
-
-
-def _passed(script: ParsedFile, name: str, parameter: ast.AST) -> Iterator[ast.expr]:
-    """Yield what the calls in this file pass for a parameter."""
-    function = script.function(parameter)
-    if not isinstance(function, _FUNCTIONS):
-        return
-    owner = script.parent(function)
-    is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
-    called = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
-    for call, _ in script.index.calls_of(called):
-        value = argument(script, name, function, call)
-        if value is not None:
-            yield value
 
 
 def _entries(script: ParsedFile, owner: ast.expr, key: str) -> Iterator[ast.expr]:

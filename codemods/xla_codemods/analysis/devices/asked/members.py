@@ -29,8 +29,7 @@ def is_name_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
             bases = {ast.unparse(base).rpartition(".")[2] for base in definition.bases}
             return bool(bases & _MEMBER_IS_TEXT) or not any("Enum" in base for base in bases)
         case ast.Name(id=name):
-            found = script.index.scope(node).find(name)
-            bindings = found[1] if found is not None else []
+            bindings = script.bindings(node)
             if len(bindings) != 1:
                 return False
             is_import = bindings[0].how == "import"

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.edges import passed
 from ...flow import reaching
 from ...inference.values import DEVICE, STRING, TENSOR
 from ...nodes import walk
-from ...syntax import argument_for
 from ..specs import Devices
 from .made_names import made_names
 from .renamed import is_renamed, is_xla_or_renamed
@@ -158,12 +158,12 @@ def tells(
 def _is_given(script: ParsedFile, parameter: str, home: Scope, depth: int, *, typed: bool) -> bool:
     """True if each call of the function in this file hands it such for `parameter`: `step(x, device.type)`."""
     function = home.node
-    if depth <= 0 or not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if depth <= 0:
         return False
-    is_method = isinstance(script.parent(function), ast.ClassDef)
-    calls = script.index.calls_of(function.name)
-    given = [(argument_for(parameter, function, c, skip_self=is_method), s) for c, s in calls]
-    return bool(given) and all(tells(script, g, s, depth, typed=typed) for g, s in given)
+    given = passed(script, function, parameter)
+    return bool(given) and all(
+        g is not None and tells(script, g, script.index.scope(g), depth, typed=typed) for g in given
+    )
 
 
 def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...flow import reaching
 from ...inference.library_types import RUNTIME
 from ...scopes import Scope, resolve
-from ...syntax import walk_body
+from ...syntax import returned
 from ..literal_context import NAME
 from ..literals import DeviceLiterals
 
@@ -69,7 +68,7 @@ class _Renamed:
                 function = self.script.value(func, scope).definition
                 if isinstance(function, ast.FunctionDef):
                     inside = self.script.inference.inner(function, scope)
-                    return any(self.is_one(r, inside, depth - 1) for r in _returned(function))
+                    return any(self.is_one(r, inside, depth - 1) for r in returned(function))
                 return self._is_of_a_module(func, scope)
         return False
 
@@ -117,7 +116,7 @@ class _Renamed:
         inside = project.modules.scope(path)  # type: ignore[union-attr]
         assert inside is not None
         if isinstance(binding.node, ast.FunctionDef):
-            return any(_chooses(value, inside) for value in _returned(binding.node))
+            return any(_chooses(value, inside) for value in returned(binding.node))
         return binding.how == "assign" and not binding.path and _chooses(binding.value, inside)
 
 
@@ -138,12 +137,6 @@ def _chooses(node: ast.expr | None, scope: Scope) -> bool:
 
 def _is_the_runtimes(func: ast.expr, scope: Scope) -> bool:
     return resolve(func, scope) == f"{RUNTIME}.device_type"
-
-
-def _returned(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    for node in walk_body(function.body):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
 
 
 def _class_of(scope: Scope) -> ast.AST | None:

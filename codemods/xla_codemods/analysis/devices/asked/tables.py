@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...nodes import children
 from ...scopes import resolve
-from ...syntax import argument_for
+from ...syntax import argument_for, name_of, parameters
 
 if TYPE_CHECKING:
     from ...index import Index
@@ -74,7 +74,7 @@ class _Keys:
             ):
                 return self.of(one, scope, depth) | self.of(other, scope, depth)
             case ast.Call(func=func, args=args, keywords=named):
-                name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                name = name_of(func)
                 if name == "fromkeys":
                     return self._elements(args[0], scope, depth) if args else set()
                 if name not in _MAKERS:
@@ -139,7 +139,7 @@ class _Keys:
 
     def _given(self, name: str, functions: tuple[_Function, ...]) -> set[str]:
         """What calls of a function give for its parameter `name`, in this file or in another: `@register("cuda")`."""
-        own = [f for f in functions if name in {a.arg for a in _parameters(f.node)}]
+        own = [f for f in functions if name in {a.arg for a in parameters(f.node)}]
         if not own:
             return {_ANY}
         function = own[-1].node
@@ -229,17 +229,12 @@ class _Written:
             case ast.Subscript(value=table, slice=key, ctx=ast.Store()):
                 self.keys.setdefault(_last(table), []).append((key, functions))
             case ast.Call(func=func):
-                name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+                name = name_of(func)
                 self.calls.setdefault(name, []).append(node)
                 if name == "setdefault" and node.args and isinstance(func, ast.Attribute):
                     self.keys.setdefault(_last(func.value), []).append((node.args[0], functions))
         for child in children(node):
             self._look(child, functions, isinstance(node, ast.ClassDef))
-
-
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
-    given = function.args
-    return [*given.posonlyargs, *given.args, *given.kwonlyargs]
 
 
 def _last(table: ast.expr) -> str:

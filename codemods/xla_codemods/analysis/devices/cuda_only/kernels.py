@@ -12,6 +12,7 @@ from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
 from ...scopes import resolve
+from ...syntax import name_of
 from ..non_device_calls import is_of_an_engine
 from . import streams
 from .answers import all_uses, is_answer
@@ -395,7 +396,7 @@ def _without_helpers(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -
         if not _NAMED.search(f"{_called(call)}("):
             continue
         function: ast.AST | None = script.value(call.func).definition
-        function = function or script.local_method(call.func, script.index.scope(call))
+        function = function or script.local_method(call.func)
         scope: Scope | None = script.module
         if function is None and script.project is not None:
             found = script.project.definition(script.dotted(call.func) or "")
@@ -424,8 +425,7 @@ def _is_a_helper(function: ast.AST | None, scope: Scope, depth: int) -> bool:
 
 
 def _called(call: ast.Call) -> str:
-    func = call.func
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return name_of(call.func)
 
 
 def _asks_for_rocm(script: ParsedFile, test: ast.expr) -> bool:

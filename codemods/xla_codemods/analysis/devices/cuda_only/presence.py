@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...nodes import walk
 from ...scopes import resolve
-from ...syntax import is_elif, is_pure
+from ...syntax import is_elif, is_pure, name_of
 
 if TYPE_CHECKING:
     from ...index import Index
@@ -193,7 +193,7 @@ def _asks_by_value(value: ast.AST, package: str) -> bool:
 
 def _asks_for_package(call: ast.Call, package: str) -> bool:
     """Return True for `is_apex_available()` and `bool(importlib.util.find_spec("apex"))`."""
-    last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    last = name_of(call.func)
     if not call.args:
         return package in last and _QUESTION.search(last) is not None
     match call.args:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...inference.values import DEVICE, STRING
-from ...syntax import is_cuda_string
+from ...syntax import is_cuda_string, name_of
 from .filled_fields import is_filled_field
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def is_made_device(script: Script, given: ast.expr) -> bool:
 
 def is_settings(node: ast.expr) -> bool:
     """True if `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = name_of(node)
     if name.isupper() and isinstance(node, ast.Attribute):  # yacs: `cfg.MODEL`
         return is_settings(node.value)
     return name.lower().lstrip("_") in _SETTINGS

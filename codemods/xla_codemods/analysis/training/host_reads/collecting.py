@@ -13,6 +13,7 @@ from ...inference.unpacking import part
 from ...nodes import walk
 from .blocked import Blocked
 from .computing import METHODS_OF_VALUES
+from .functions import is_tried
 from .sinks import goes_on_behind, runs_to_its_end
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def collecting(script: Script, read: ast.Call) -> Collection | None:
         if b.how == "assign"
     ):
         return None
-    if not goes_on_behind(loop) or _is_tried(script, loop.node):
+    if not goes_on_behind(loop) or is_tried(script, loop.node):
         raise Blocked("the loop may end before all values have come")
     others: set[Added] = set()
     for node, inner in script.index.names_of(found[0], owner.id):
@@ -140,13 +141,3 @@ def is_detached(script: Script, read: ast.AST) -> bool:
 
 def _is_method(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-
-
-def _is_tried(script: Script, loop: ast.AST) -> bool:
-    """True if the function goes on where the loop raises."""
-    for ancestor in script.ancestors(loop):
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return False
-        if isinstance(ancestor, ast.Try):
-            return True
-    return False

@@ -16,8 +16,8 @@ from ... import flow
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...projects.handed_reads import tensor_behind
-from ...scopes import FunctionNode
-from ...syntax import unparsed, walk_body
+from ...scopes import FunctionNode, Scope
+from ...syntax import returned, unparsed
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.handed_tensors import is_tested
 from ..turns import Turn, evaluating, in_each_step, in_each_turn
@@ -62,6 +62,7 @@ from .sinks import is_shown_on_a_console
 from .texts import is_printed, text_around
 
 if TYPE_CHECKING:
+    from ...bindings import Binding
     from ...script import Script
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -77,13 +78,18 @@ _IN_PLACE = frozenset({*_ADDING, "clear"})
 class DeferredValue(NamedTuple):
     """An expression that gives the value, or a list, dict or tuple that holds it.
 
-    `position` is where in a tuple, with its length.
+    `position` is where in a tuple, with its length. `is_holder`: the node is a name or attribute of a list or dict
+    that holds it, and whatever else the list or dict goes by is followed.
     """
 
     script: Script
     node: ast.expr
     is_text: bool = False
     position: tuple[int, int] | None = None
+    is_holder: bool = False
+
+
+_Next = list[DeferredValue]
 
 
 class Followed:
@@ -92,52 +98,33 @@ class Followed:
     def __init__(self, deferral: Deferral) -> None:
         self.deferral = deferral
         self.script = deferral.script
-        self._seen: set[object] = set()
-        self._work: list[DeferredValue] = []
         self._steps: dict[Script, set[ast.AST]] = {}
 
     def number(self, node: ast.expr) -> None:
         """Follow the number that `node` gives; raises `Blocked` if it cannot be deferred."""
-        self._push(DeferredValue(self.script, node))
-        self._run()
+        reach([DeferredValue(self.script, node)], self._next)
 
     def tensors(self, read: ast.AST, tensors: list[ast.expr]) -> None:
         """Follow what `read`, a call or a text, shows of `tensors`; raises `Blocked` if it cannot be deferred."""
         deferral, script = self.deferral, self.script
         if show_tensors(deferral, read, tensors):
             return
-        if is_host_value(read, script) and self._put_into_a_text(script, read, [read]):
+        texts: _Next | None = None
+        if is_host_value(read, script) and (texts := self._text(script, read, [read])):
             deferral.read.add(read)
-        elif not (
-            tensors
-            and is_a_number(script, read, tensors)
-            and self._put_into_a_text(script, tensors[0], tensors)
-        ):
+        elif tensors and is_a_number(script, read, tensors):
+            texts = self._text(script, tensors[0], tensors)
+        if texts is None:
             raise Blocked(obstacle_of(script, read, script.statement(read)))
-        self._run()
+        reach(texts, self._next)
 
-    def _push(self, *values: DeferredValue) -> None:
-        for value in values:
-            if value not in self._seen:
-                self._seen.add(value)
-                self._work.append(value)
-
-    def _run(self) -> None:
-        while self._work:
-            value = self._work.pop()
-            try:
-                self._follow(value)
-            except Blocked as blocked:
-                if value.script is self.script or str(blocked).startswith("`"):
-                    raise
-                raise Blocked(f"in `{value.script.path}` {blocked}") from blocked
-
-    def _is_new(self, key: object) -> bool:
-        """Return True if the name or attribute `key` is reached for the first time."""
-        self.deferral.shared.add(key)
-        is_new = key not in self._seen
-        self._seen.add(key)
-        return is_new
+    def _next(self, value: DeferredValue) -> _Next:
+        try:
+            return self._held(value) if value.is_holder else self._follow(value)
+        except Blocked as blocked:
+            if value.script is self.script or str(blocked).startswith("`"):
+                raise
+            raise Blocked(f"in `{value.script.path}` {blocked}") from blocked
 
     def _runs_in_steps(self, script: Script, node: ast.AST) -> bool:
         """Return True if `node` runs in every step."""
@@ -160,8 +147,8 @@ class Followed:
 
     # One use.
 
-    def _follow(self, value: DeferredValue) -> None:
-        script, origin, is_text_, index = value
+    def _follow(self, value: DeferredValue) -> _Next:
+        script, origin, is_text_, index, _ = value
         in_steps = self._runs_in_steps(script, origin)
         inner = node = origin
         parent = script.parent(node)
@@ -189,12 +176,11 @@ class Followed:
                     break
             inner = node = parent
             parent = script.parent(node)
-        if node is origin and self._is_element(value, parent):
-            return
+        if node is origin and (elements := self._elements(value, parent)) is not None:
+            return elements
         if in_steps:
-            self._in_steps(DeferredValue(script, origin, is_text_, index), inner, node, parent)
-        else:
-            self._now_and_then(value, node, parent)
+            return self._in_steps(value._replace(position=index), inner, node, parent)
+        return self._now_and_then(value, node, parent)
 
     def _operators(self, is_text: bool) -> tuple[type[ast.operator], ...]:
         return (ast.Add,) if is_text else _ARITHMETIC
@@ -216,36 +202,35 @@ class Followed:
         value = script.value(other)
         return value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(script, other)
 
-    def _is_element(self, value: DeferredValue, parent: ast.AST | None) -> bool:
-        """Return True if `parent` takes something out of the container `value`, or changes it."""
-        script, node, is_text_, index = value
+    def _elements(self, value: DeferredValue, parent: ast.AST | None) -> _Next | None:
+        """Return what `parent` takes out of the container `value`; None if it does something else."""
+        script, node, is_text_, index, _ = value
         match parent:
             case ast.Subscript(value=owner, slice=at) if owner is node:
                 if not isinstance(parent.ctx, ast.Load):
-                    return True
+                    return []
                 if isinstance(at, ast.Slice):
-                    return False
+                    return None
                 found = at.value if isinstance(at, ast.Constant) else None
-                if index is None or not isinstance(found, int) or found % index[1] == index[0]:
-                    self._push(DeferredValue(script, parent, is_text_))
-                return True
+                is_other = index and isinstance(found, int) and found % index[1] != index[0]
+                return [] if is_other else [DeferredValue(script, parent, is_text_)]
             case ast.Attribute(attr=name):
                 call = script.parent(parent)
                 if not isinstance(call, ast.Call) or call.func is not parent:
-                    return False
+                    return None
                 if name in {"get", "pop"}:
-                    self._push(DeferredValue(script, call, is_text_))
-                    return True
-                return name in _IN_PLACE and isinstance(script.parent(call), ast.Expr)
+                    return [DeferredValue(script, call, is_text_)]
+                is_changed = name in _IN_PLACE and isinstance(script.parent(call), ast.Expr)
+                return [] if is_changed else None
             case ast.Call(func=ast.Name(id="len")) | ast.Expr():
-                return True
+                return []
             case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
-                return True
-        return False
+                return []
+        return None
 
-    def _now_and_then(self, value: DeferredValue, node: ast.expr, parent: ast.AST | None) -> None:
+    def _now_and_then(self, value: DeferredValue, node: ast.expr, parent: ast.AST | None) -> _Next:
         """A use outside of steps: showing resolves the number, unknown code gets Python's own."""
-        script, origin, is_text_, position = value
+        script, origin, is_text_, position, _ = value
         if is_text_:
             is_free = is_printed(script, node)
         else:
@@ -258,30 +243,27 @@ class Followed:
                 and is_only_formatted(script, node, call)
             )
         if is_free:
-            return
+            return []
         match parent:
             case (
                 ast.Assign(targets=[ast.Name() as target])
                 | ast.AugAssign(target=ast.Name() as target)
             ) if not self._is_read_in_steps(script, target):
-                self._bind(script, target, is_text_)
-                return
+                return self._bind(script, target, is_text_)
             case ast.Assign(targets=[ast.Attribute(attr=name) as target]) if is_owner(
                 target, script
             ):
                 if not any(
                     self._runs_in_steps(script, read) for read in attributes_read(script, name)
                 ):
-                    self._attribute(script, class_of(script, target), name, is_text_)
-                    return
+                    return self._attribute(script, class_of(script, target), name, is_text_)
             case ast.Assign(targets=[ast.Tuple() as targets]) if position:
                 named = part_of(targets, *position)
                 if isinstance(named, ast.Name) and not self._is_read_in_steps(script, named):
-                    self._bind(script, named, is_text_)
-                    return
+                    return self._bind(script, named, is_text_)
             case ast.Return() if self._is_followed_to_callers(script, parent):
                 return self._returned(value, parent)
-        self._resolve(value, "")
+        return self._resolve(value, "")
 
     def _is_followed_to_callers(self, script: Script, statement: ast.Return) -> bool:
         """Return True if the callers get Python's own number, and not this module's `return`."""
@@ -300,19 +282,20 @@ class Followed:
             self._runs_in_steps(script, load) for load in loads(script, scope, target.id)
         )
 
-    def _resolve(self, value: DeferredValue, why: str) -> None:
+    def _resolve(self, value: DeferredValue, why: str) -> _Next:
         """Python's own number is needed: outside of steps the script may wait for it."""
         if self._runs_in_steps(value.script, value.node):
             raise Blocked(why)
         self._refuse_elsewhere(value.script, "needs Python's own number")
         self.deferral.arrived.add(value.node)
+        return []
 
     # In every step.
 
     def _in_steps(
         self, value: DeferredValue, inner: ast.expr, node: ast.expr, parent: ast.AST | None
-    ) -> None:
-        script, origin, is_text_, _ = value
+    ) -> _Next:
+        script, origin, is_text_, _, _ = value
         match parent:
             case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if (
                 parent.value is node
@@ -322,7 +305,7 @@ class Followed:
                 is_added_on_the_device(script, node, origin, target)
             ):
                 self.deferral.on_device.add(origin)
-                return None
+                return []
             case ast.AugAssign(target=target, op=op) if isinstance(op, self._operators(is_text_)):
                 return self._store(value, target)
             case ast.Return():
@@ -334,25 +317,24 @@ class Followed:
                 self.deferral.extremes[found.statement] = found
                 if isinstance(found.value, ast.Call):
                     self.deferral.read.add(found.value)
-                for target in (found.target, *(t for s in found.beside for t in s.targets)):
-                    assert isinstance(target, ast.Name)
-                    self._bind(script, target, False)
-                return None
+                kept = (found.target, *(t for s in found.beside for t in s.targets))
+                names = [target for target in kept if isinstance(target, ast.Name)]
+                return [each for name in names for each in self._bind(script, name, False)]
             case ast.Call(func=ast.Name(id="isinstance"), args=[first, kind]) if first is node:
                 is_torchs = (script.dotted(kind) or "").startswith("torch.")
                 if not is_torchs and (is_text_ or self.deferral.computed):
                     raise Blocked("its type is tested")
-                return None
+                return []
             case ast.For(iter=iterated) if iterated is node:
                 return self._loop(value, parent, parent.target)
-        if self._is_kept(value, node, parent) or self._is_iterated(value, node, parent):
-            return None
-        if not self._is_logged(value, node) and not self._is_passed(value, node):
-            self._show(value, inner, node)
-        return None
+        for follow in (self._added, self._iterated, self._logged, self._passed):
+            following = follow(value, node, parent)
+            if following is not None:
+                return following
+        return self._show(value, inner, node)
 
-    def _is_kept(self, value: DeferredValue, node: ast.expr, parent: ast.AST | None) -> bool:
-        """Return True if a container of the file takes `node`: `losses.append(loss.item())`."""
+    def _added(self, value: DeferredValue, node: ast.expr, parent: ast.AST | None) -> _Next | None:
+        """Return the container of the file that takes `node`: `losses.append(loss.item())`."""
         match parent:
             case ast.Call(func=ast.Attribute(attr=name, value=owner)) if (
                 name in _ADDING and parent.args[-1:] == [node]
@@ -360,12 +342,11 @@ class Followed:
                 root = _root(owner)
                 if passed_to(value.script, node) is None and is_owner(root, value.script):
                     if not self._is_container(value.script, root):
-                        return False
+                        return None
                     if not isinstance(value.script.parent(parent), ast.Expr):
                         raise Blocked(f"a list's `{name}` is tested for existence")
-                    self._keep(value.script, root, value.is_text)
-                    return True
-        return False
+                    return [DeferredValue(value.script, root, value.is_text, None, True)]
+        return None
 
     def _is_container(self, script: Script, owner: ast.Name | ast.Attribute) -> bool:
         return all(
@@ -373,8 +354,10 @@ class Followed:
             for made in stores_and_loads(script, owner)[1]
         )
 
-    def _is_iterated(self, value: DeferredValue, node: ast.expr, parent: ast.AST | None) -> bool:
-        """Return True for a loop over the container `node`, its items or values."""
+    def _iterated(
+        self, value: DeferredValue, node: ast.expr, parent: ast.AST | None
+    ) -> _Next | None:
+        """Return what a loop over the container `node`, its items or values, binds."""
         script, child = value.script, node
         if isinstance(parent, ast.Attribute) and parent.attr in _PARTS:
             child = script.parents[parent]  # type: ignore[assignment]
@@ -382,53 +365,51 @@ class Followed:
         if isinstance(outer, ast.Call) and getattr(outer.func, "id", "") in {"enumerate", "list"}:
             child, outer = outer, script.parent(outer)
         if not isinstance(outer, ast.For) or outer.iter is not child or child is node:
-            return False
+            return None
         pair = isinstance(parent, ast.Attribute) and parent.attr == "items"
         pair = pair or getattr(getattr(child, "func", None), "id", "") == "enumerate"
         target = part_of(outer.target, 1, 2) if pair else outer.target
         if target is None:
             raise Blocked(f"`{ast.unparse(outer.target)}` takes it apart")
-        self._loop(value, outer, target)
-        return True
+        return self._loop(value, outer, target)
 
-    def _loop(self, value: DeferredValue, loop: ast.For, target: ast.expr) -> None:
+    def _loop(self, value: DeferredValue, loop: ast.For, target: ast.expr) -> _Next:
         if not isinstance(target, ast.Name):
             raise Blocked(f"`{ast.unparse(target)}` takes it apart")
-        self._bind(value.script, target, value.is_text, loop)
+        return self._bind(value.script, target, value.is_text, loop)
 
-    def _is_logged(self, value: DeferredValue, node: ast.expr) -> bool:
-        """Return True if the call around `node` logs it, and runs later."""
+    def _logged(self, value: DeferredValue, node: ast.expr, _: ast.AST | None) -> _Next | None:
+        """Return [] if the call around `node` logs it, and runs later."""
         script, origin = value.script, value.node
         if script is not self.script or not (logging := logging_call(self.deferral, origin)):
-            return False
-        if passed_to(script, node) is not None:
-            branch = Followed(Deferral(script, self.deferral.always))
-            branch._seen = set(self._seen)
-            try:
-                if branch._is_passed(value, node):
-                    branch._run()
-                    self.deferral.add(branch.deferral)
-                    self._seen |= branch._seen
-                    return True
-            except Blocked:
-                pass
+            return None
+        branch = Followed(Deferral(script, self.deferral.always))
+        branch.deferral.shared |= self.deferral.shared
+        try:
+            following = branch._passed(value, node)
+            if following is not None:
+                reach(following, branch._next)
+                self.deferral.add(branch.deferral)
+                return []
+        except Blocked:
+            pass
         log_later(self.deferral, logging, [origin])
-        return True
+        return []
 
-    def _is_passed(self, value: DeferredValue, node: ast.expr) -> bool:
-        """Return True if a function of the program takes `node`, and it is followed there."""
+    def _passed(
+        self, value: DeferredValue, node: ast.expr, _: ast.AST | None = None
+    ) -> _Next | None:
+        """Return the parameter of a function of the program that takes `node`."""
         found = passed_to(value.script, node)
         if found is None:
-            return False
+            return None
         if isinstance(found, Taker):
             script, function, name, owner = found
             if owner is not None and is_shown_in_steps(value.script, owner, self.deferral.always):
                 raise Blocked(f"`{ast.unparse(owner)}` is shown or passed on in every step")
-            self._parameter(script, function, name, owner, value.is_text)
-        else:
-            for name in found:
-                self._attribute(value.script, None, name, value.is_text)
-        return True
+            return self._parameter(script, function, name, owner, value.is_text)
+        attributes = (self._attribute(value.script, None, n, value.is_text) for n in found)
+        return [each for following in attributes for each in following]
 
     def _parameter(
         self,
@@ -437,23 +418,14 @@ class Followed:
         name: str,
         owner: ast.expr | None,
         is_text: bool,
-    ) -> None:
+    ) -> _Next:
         scope = script.inference.scopes[function]
-        if not self._is_new((scope, name)):
-            return
+        self.deferral.shared.add((scope, name))
         self._also_in_steps(script, function, owner)
-        if function.args.kwarg is not None or len(scope.bindings.get(name, ())) == 1:
-            self._push(
-                *(DeferredValue(script, load, is_text) for load in loads(script, scope, name))
-            )
-            return
-        known = scope.bindings[name][0]
-        for load in loads(script, scope, name):
-            reaching = flow.reaching(scope.bindings[name], load, scope, script.parents)
-            if known in reaching:
-                if any(b.how not in _BOUND for b in reaching):
-                    raise Blocked(f"`{name}` is other things, too")
-                self._push(DeferredValue(script, load, is_text))
+        bindings = scope.bindings.get(name, [])
+        if function.args.kwarg is not None:
+            return [DeferredValue(script, load, is_text) for load in loads(script, scope, name)]
+        return self._loads(script, (scope, bindings, False), name, bindings[:1], is_text)
 
     def _also_in_steps(
         self, script: Script, function: FunctionNode, owner: ast.expr | None
@@ -475,7 +447,7 @@ class Followed:
         for name in reach(called, lambda name: _attributes(methods.get(name))):
             steps.update(walk(methods[name]) if name in methods else ())
 
-    def _show(self, value: DeferredValue, inner: ast.expr, node: ast.expr) -> None:
+    def _show(self, value: DeferredValue, inner: ast.expr, node: ast.expr) -> _Next:
         """What shows the value runs later; what decides on it, or is not known, blocks."""
         script, origin = value.script, value.node
         statement = script.statement(origin)
@@ -488,19 +460,20 @@ class Followed:
             part = script.parent(origin)
             is_part = isinstance(part, ast.Subscript) and part.value is origin
             self.deferral.later.setdefault(call, set()).add(part if is_part and part else origin)
-            return
+            return []
         if script is self.script and defer_condition(self.deferral, statement, [origin]):
-            return
+            return []
         if origin is node and self._passes_the_tensor(script, origin):
-            return
+            return []
         computed = number_around(script, origin)
         if computed is not None and self._runs_in_steps(script, computed):
             self._refuse_elsewhere(script, "computes with it in every step")
             self.deferral.texts.setdefault(computed, set()).add(origin)
-            self._push(DeferredValue(script, computed))
-            return
-        if not self._put_into_a_text(script, inner, [origin]):
+            return [DeferredValue(script, computed)]
+        texts = self._text(script, inner, [origin])
+        if texts is None:
             raise Blocked(obstacle_of(script, inner, statement))
+        return texts
 
     def _passes_the_tensor(self, script: Script, number: ast.expr) -> bool:
         """Return True if a method reads tensors itself and can be passed the tensor: `log.update(loss=loss.item())`."""
@@ -515,90 +488,94 @@ class Followed:
                     return True
         return False
 
-    def _put_into_a_text(self, script: Script, node: ast.AST, reads: Iterable[ast.AST]) -> bool:
-        """Return True if `node` is formatted into a text in every step, which is followed."""
+    def _text(self, script: Script, node: ast.AST, reads: Iterable[ast.AST]) -> _Next | None:
+        """Return the text that `node` is formatted into in every step."""
         text = text_around(script, node)
         if text is None or not self._runs_in_steps(script, text):
-            return False
+            return None
         self._refuse_elsewhere(script, "formats it in every step")
         self.deferral.texts.setdefault(text, set()).update(reads)
-        self._push(DeferredValue(script, text, True))
-        return True
+        return [DeferredValue(script, text, True)]
 
     # Names, attributes, containers.
 
-    def _store(self, value: DeferredValue, target: ast.expr) -> None:
-        script, origin, is_text_, index = value
+    def _store(self, value: DeferredValue, target: ast.expr) -> _Next:
+        script, _, is_text_, index, _ = value
         match target:
             case ast.Name():
-                self._bind(script, target, is_text_)
+                return self._bind(script, target, is_text_)
             case ast.Tuple() | ast.List() if index and (part := part_of(target, *index)):
-                self._store(DeferredValue(script, origin, is_text_), part)
+                return self._store(value._replace(position=None), part)
             case ast.Subscript(value=owner) if is_owner(root := _root(owner), script):
                 if not script.value(owner).kinds & {TENSOR, ARRAY}:
-                    self._keep(script, root, is_text_)
-                elif script is self.script and not is_text_:
-                    fill(self.deferral, target)
-                else:
-                    self._resolve(value, f"it goes into the array `{ast.unparse(owner)}`")
+                    return [DeferredValue(script, root, is_text_, None, True)]
+                if script is not self.script or is_text_:
+                    return self._resolve(value, f"it goes into the array `{ast.unparse(owner)}`")
+                fill(self.deferral, target)
+                return []
             case ast.Attribute(attr=name) if is_owner(target, script):
-                self._attribute(script, class_of(script, target), name, is_text_)
-            case _:
-                self._resolve(value, f"it is kept in `{ast.unparse(target)}`")
+                return self._attribute(script, class_of(script, target), name, is_text_)
+        return self._resolve(value, f"it is kept in `{ast.unparse(target)}`")
 
     def _bind(
         self, script: Script, target: ast.Name, is_text: bool, loop: ast.For | None = None
-    ) -> None:
+    ) -> _Next:
         """The name `target` is bound to it, by its statement or by `loop`."""
-        scope, bindings, is_shared = home(script, target)
+        cell = home(script, target)
         bound = loop or script.statement(target)
-        self.deferral.shared.add((scope, target.id))
-        if not self._is_new((scope, target.id, bound, is_text)):
-            return
-        values = [b for b in bindings if b.node is bound]
+        self.deferral.shared.add((cell[0], target.id))
+        values = [b for b in cell[1] if b.node is bound]
         known = _BOUND | {"for"} if is_tested(script, target) else _BOUND
-        for load in loads(script, scope, target.id):
+        return self._loads(script, cell, target.id, values, is_text, known)
+
+    def _loads(
+        self,
+        script: Script,
+        cell: tuple[Scope, list[Binding], bool],
+        name: str,
+        values: list[Binding],
+        is_text: bool,
+        known: frozenset[str] = _BOUND,
+    ) -> _Next:
+        """Return the reads of a name that may see one of `values`; the others must be numbers."""
+        scope, bindings, is_shared = cell
+        found: _Next = []
+        for load in loads(script, scope, name):
             reaching = bindings
             if not is_shared:
                 reaching = flow.reaching(bindings, load, scope, script.parents)
-            if not any(binding in values for binding in reaching):
-                continue
-            if any(b.node is not loop and b.how not in known for b in reaching):
-                raise Blocked(f"`{target.id}` is other things, too")
-            self._push(DeferredValue(script, load, is_text))
+            if any(binding in values for binding in reaching):
+                if any(b not in values and b.how not in known for b in reaching):
+                    raise Blocked(f"`{name}` is other things, too")
+                found.append(DeferredValue(script, load, is_text))
+        return found
 
     def _attribute(
         self, script: Script, definition: ast.ClassDef | None, name: str, is_text: bool
-    ) -> None:
+    ) -> _Next:
         """The attribute `name`, of a class or of anything."""
         self.deferral.shared.add(name)
-        if not self._is_new((definition, name, is_text)):
-            return
-        self._push(
-            *(
-                DeferredValue(script, node, is_text)
-                for node in attributes_read(script, name, definition)
-            )
-        )
+        found = [(script, node) for node in attributes_read(script, name, definition)]
+        used: list[tuple[Script, ast.expr]] = [*found]
         if definition is not None:
-            for other, node in uses_in_other_modules(self.script, script, definition, name):
-                self._push(DeferredValue(other, node, is_text))
+            used += uses_in_other_modules(self.script, script, definition, name)
+        return [DeferredValue(other, node, is_text) for other, node in used]
 
-    def _keep(self, script: Script, owner: ast.Name | ast.Attribute, is_text: bool) -> None:
+    def _held(self, value: DeferredValue) -> _Next:
         """A list or dict holds it."""
+        script, owner, is_text, _, _ = value
+        assert isinstance(owner, (ast.Name, ast.Attribute))
         key, stored, read = stores_and_loads(script, owner)
-        self.deferral.shared.add(owner.attr if isinstance(owner, ast.Attribute) else key)
-        if not self._is_new((key, "kept", is_text)):
-            return
-        for made in stored:
-            if not is_container(made):
-                self._made(script, owner, made, is_text)
-        self._push(*(DeferredValue(script, load, is_text) for load in read))
-        if isinstance(owner, ast.Attribute) and (definition := class_of(script, owner)):
-            for other, node in uses_in_other_modules(self.script, script, definition, owner.attr):
-                self._push(DeferredValue(other, node, is_text))
+        others = [made for made in stored if not is_container(made)]
+        found = [each for made in others for each in self._made(script, owner, made, is_text)]
+        if isinstance(owner, ast.Attribute):
+            return found + self._attribute(script, class_of(script, owner), owner.attr, is_text)
+        self.deferral.shared.add(key)
+        return found + [DeferredValue(script, load, is_text) for load in read]
 
-    def _made(self, script: Script, owner: ast.expr, made: ast.expr | None, is_text: bool) -> None:
+    def _made(
+        self, script: Script, owner: ast.expr, made: ast.expr | None, is_text: bool
+    ) -> Iterator[DeferredValue]:
         """`logs = self.losses()`: what the function returns is the same list or dict."""
         unknown = Blocked(
             f"`{ast.unparse(owner)}` may not be a list or dict that this code alone uses"
@@ -611,27 +588,22 @@ class Followed:
             case ast.Assign(targets=[ast.Tuple(elts=parts)]):
                 names = [getattr(part, "id", "") for part in parts]
                 index = names.index(getattr(owner, "id", "")), len(names)
-        for statement in walk_body(called.body):
-            if isinstance(statement, ast.Return) and (given := statement.value) is not None:
-                given = part_of(given, *index) if index else given
-                if isinstance(given, ast.Name):
-                    self._keep(script, given, is_text)
-                elif not (is_container(given) or self._gives_it(script, called)):
-                    raise unknown
-
-    def _gives_it(self, script: Script, function: FunctionNode) -> bool:
-        return (script, function, "returned") in self._seen
+        for value in returned(called):
+            given = part_of(value, *index) if index else value
+            if isinstance(given, ast.Name):
+                yield DeferredValue(script, given, is_text, None, True)
+            elif not (is_container(given) or called in self.deferral.shared):
+                raise unknown
 
     # Functions.
 
-    def _returned(self, value: DeferredValue, statement: ast.Return) -> None:
-        script, _, is_text_, index = value
+    def _returned(self, value: DeferredValue, statement: ast.Return) -> _Next:
+        script, _, is_text_, index, _ = value
         function = script.function(statement)
         if function is not None and is_property(function):
             owner = script.parent(function)
             assert isinstance(owner, ast.ClassDef)
-            self._attribute(script, owner, function.name, is_text_)
-            return
+            return self._attribute(script, owner, function.name, is_text_)
         if (
             function is None
             or function.decorator_list
@@ -639,22 +611,19 @@ class Followed:
         ):
             raise Blocked("it is returned")
         self.deferral.shared.add(function)
-        self._seen.add((script, function, "returned"))
-        if not self._is_new((function, index, is_text_)):
-            return
         in_steps = self._runs_in_steps(script, value.node)
         try:
             calls = callers_of(self.script, script, function)
         except Blocked:
             if in_steps or not isinstance(script.parent(function), ast.ClassDef):
                 raise
-            return  # a method that nothing here calls: the number resolves itself
+            return []  # a method that nothing here calls: the number resolves itself
         for other, call in calls:
             if in_steps and other is not script and other is not self.script:
                 self._steps_of(other).update(_turn_around(other, call))
-            self._push(DeferredValue(other, call, is_text_, index))
+        return [DeferredValue(other, call, is_text_, index) for other, call in calls]
 
-    def _yielded(self, value: DeferredValue, statement: ast.Yield) -> None:
+    def _yielded(self, value: DeferredValue, statement: ast.Yield) -> _Next:
         """A loop over the generator binds it: `for step, loss in enumerate(losses(...)):`."""
         script = value.script
         function = script.function(statement)
@@ -662,6 +631,7 @@ class Followed:
             raise Blocked("it is yielded")
         if not isinstance(script.parent(statement), ast.Expr):
             raise Blocked("it is yielded, to what sends something back")
+        found: _Next = []
         for other, call in callers_of(self.script, script, function):
             outer = other.parent(call)
             is_counted = (
@@ -677,7 +647,8 @@ class Followed:
                 target = part_of(target, *value.position)
             if not isinstance(target, ast.Name):
                 raise Blocked(f"`{function.name}` yields it, and the loop takes it apart")
-            self._bind(other, target, value.is_text, loop)
+            found += self._bind(other, target, value.is_text, loop)
+        return found
 
 
 def _turn_around(script: Script, call: ast.Call) -> Iterator[ast.AST]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...inference.values import ARRAY, INSTANCE, MODULE, NUMBER
+from ....flow.edges import argument, callers
+from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE, NUMBER
 from ...nodes import walk
+from ...syntax import parameter_for
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -27,8 +29,8 @@ def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
         if func.id in _EXTREMES:
             return len(call.args) > 1
         known = func.id in _OF_ONE and len(call.args) in (1, 2)
-        return known and (_never_fails(call) or not _is_tried(script, call))
-    if _is_tried(script, call):
+        return known and (_never_fails(call) or not is_tried(script, call))
+    if is_tried(script, call):
         return False
     return is_of_a_library(script, func) or _is_a_formula(script, func)
 
@@ -56,9 +58,7 @@ def is_of_constants(script: Script, node: ast.expr) -> bool:
 
 def _is_a_formula(script: Script, func: ast.expr) -> bool:
     """`psnr`, which is `lambda mse: -10 * np.log10(mse)`, of what it is given alone."""
-    found = script.index.scope(func).find(func.id) if isinstance(func, ast.Name) else None
-    values = [b.value for b in found[1]] if found is not None else []
-    match values:
+    match [binding.value for binding in script.bindings(func)]:
         case [ast.Lambda(args=ast.arguments(args=given, defaults=[], vararg=None), body=body)]:
             return _is_computed_of(script, body, {argument.arg for argument in given})
     return False
@@ -77,7 +77,8 @@ def _is_computed_of(script: Script, node: ast.expr, names: set[str]) -> bool:
     return isinstance(node, ast.Constant)
 
 
-def _is_tried(script: Script, node: ast.AST) -> bool:
+def is_tried(script: Script, node: ast.AST) -> bool:
+    """Return True if an exception at `node` may be caught in its function."""
     for ancestor in script.ancestors(node):
         if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return False
@@ -215,65 +216,34 @@ def takes_values(script: Script, function: FunctionNode, name: str) -> bool:
     """Return True if all visible calls of `function` give its parameter `name` an immutable value."""
     if script.is_imported_elsewhere(function.name):
         return False
-    for call, scope in script.index.calls_of(function.name):
-        for given in (*call.args, *(k.value for k in call.keywords)):
-            found = parameter(script, call, given)
-            if found == (function, name) and script.value(given, scope).kinds & _CHANGING:
-                return False
-    return True
+    given = (argument(script, name, function, call) for call in callers(script, function))
+    return not any(value and script.value(value).kinds & _CHANGING for value in given)
 
 
 def parameter(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
     """The function of this file that `call` calls, and the parameter that takes the argument `node`."""
-    found = _called(script, call)
-    if found is None:
+    function = called_function(script, call)
+    if function is None:
         return None
-    definition, names = found
-    if node in call.args:
-        place = call.args.index(node)
-        return (definition, names[place]) if place < len(names) else None
-    for given in call.keywords:
-        if given.value is node and given.arg in {
-            *names,
-            *(a.arg for a in definition.args.kwonlyargs),
-        }:
-            return definition, str(given.arg)
-    return None
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    of_class = isinstance(call.func, ast.Attribute) and script.value(call.func.value).has(CLASS)
+    name = parameter_for(node, function, call, skip_self=is_method and not of_class)
+    return (function, name) if name is not None else None
 
 
 def keywords_of(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
     """The function, and its `**stats`, if that takes the argument `node`: `loss=node`, or a dict, `**node`."""
-    found = _called(script, call)
-    if found is None or found[0].args.kwarg is None or parameter(script, call, node):
+    function = called_function(script, call)
+    if function is None or function.args.kwarg is None or parameter(script, call, node):
         return None
-    if not any(given.value is node for given in call.keywords):
-        return None
-    return found[0], found[0].args.kwarg.arg
+    is_passed = any(given.value is node for given in call.keywords)
+    return (function, function.args.kwarg.arg) if is_passed else None
 
 
 def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
-    """The function or method of this file that `call` calls."""
-    found = _called(script, call)
-    return found[0] if found is not None else None
-
-
-def _called(script: Script, call: ast.Call) -> tuple[FunctionNode, list[str]] | None:
-    """The function or method of this file, and its parameters, without `self`."""
-    scope = script.index.scope(call)
-    definition = script.value(call.func, scope).definition
-    method = None
-    if not isinstance(definition, ast.FunctionDef):
-        method = definition = script.local_method(call.func, scope)
-    if not isinstance(definition, ast.FunctionDef) or definition.decorator_list:
+    """The function or method of this file that `call` calls, if it only does what its body says."""
+    function = script.function_of(call.func)
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
-    if any(isinstance(a, ast.Starred) for a in call.args):
-        return None
-    if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(definition)):
-        return None
-    names = [arg.arg for arg in (*definition.args.posonlyargs, *definition.args.args)]
-    is_bound = method is not None or (
-        isinstance(script.parent(definition), ast.ClassDef)
-        and isinstance(call.func, ast.Attribute)
-        and script.value(call.func.value, scope).has(INSTANCE)
-    )
-    return definition, names[1:] if is_bound else names
+    yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function))
+    return None if yields or any(isinstance(a, ast.Starred) for a in call.args) else function

@@ -96,9 +96,8 @@ def may_be_changed(script: Script, name: str) -> bool:
 
 def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
     """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
-    found = script.index.scope(node).find(node.id)
     blocks = [call, *script.ancestors(call)]
-    for binding in found[1] if found else ():
+    for binding in script.bindings(node):
         if binding.how == "parameter":
             return True
         made = binding.node if isinstance(binding.node, ast.stmt) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...inference.makers import library_of, makers
 from ...nodes import walk
-from ...syntax import keyword, walk_body
+from ...syntax import keyword, name_of, walk_body
 from .formatted import made_by
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def may_read_files(node: ast.AST) -> bool:
     """`open(path)`, `path.read_text()`, `pd.read_csv(path)`, `subprocess.run(...)`."""
     if not isinstance(node, ast.Call):
         return False
-    name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
+    name = name_of(node.func)
     return name in _READERS or name.startswith("read_")
 
 
@@ -220,5 +220,5 @@ def _writes_alone(script: Script, call: ast.Call, writer: ast.Name) -> bool:
 
 
 def _is_called(node: ast.expr, pattern: Pattern) -> bool:
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = name_of(node)
     return pattern.search(name.lower()) is not None

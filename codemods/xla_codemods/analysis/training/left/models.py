@@ -10,14 +10,15 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.closure import reach
+from ....flow.edges import argument, called
 from ....source import Source
-from ...nodes import walk
-from ...syntax import argument_for
+from ...syntax import argument_for, name_of, parameters, returned
 from ..tensors.parameters_of import Sources
-from .calls import LeftCall, left_calls, may_be_in_the_project, model_of, sharding_modules
+from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules
 
 if TYPE_CHECKING:
-    from ...scopes import FunctionNode
+    from ...scopes import FunctionNode, Scope
     from ...script import Script
 
 Path = tuple[object, ...]  # ("model", "layers"), with the scope that the first name is of
@@ -26,8 +27,10 @@ _MOVES = frozenset("to cuda cpu float double half bfloat16 train eval requires_g
 _PARTS = frozenset(
     "modules children named_modules named_children values items parameters named_parameters".split()
 )
-_ITERATES = frozenset("enumerate zip reversed list tuple iter sorted".split())
-_CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+# Functions of models that iterate over them, or hold them.
+_PASSING = frozenset(
+    "enumerate zip reversed list tuple iter sorted Sequential ModuleList ModuleDict".split()
+)
 
 
 class Why(NamedTuple):
@@ -40,6 +43,14 @@ class Why(NamedTuple):
         return f"`{self.name}`" + (f" in {self.path}" if self.path else "")
 
 
+class _Part(NamedTuple):
+    """An expression that may be the model; `is_same`: not one made of it; `is_returned`: by a function of the file."""
+
+    node: ast.expr
+    is_same: bool = True
+    is_returned: bool = False
+
+
 class LeftModels:
     """The models of one file that calls of `calls` shard."""
 
@@ -49,17 +60,13 @@ class LeftModels:
         self.sources = Sources(script)
         self.calls = left_calls(script)
         self._paths: dict[Path, Why] = {}
-        self._numbered: dict[Path, tuple[int, Why]] = {}  # in the order of `_paths`
-        self._around: dict[Path, tuple[int, Why]] = {}  # what the first of `_paths` is a part of
-        self._both: list[tuple[Path, Path]] = []  # one model under two names
-        self._onwards: list[tuple[Path, Path]] = []  # the second is made of the first
-        self._entered: list[ast.AST] = []  # functions whose results are being looked at
         for left in self.calls:
-            self._start(left)
+            if left.model is not None:
+                self._add(left.model, Why(left.name))
+            self._add_targets(left.call, Why(left.name))
         if not alone:
             self._ask_others()
         if self._paths:
-            self._gather()
             self._follow()
 
     @property
@@ -133,24 +140,9 @@ class LeftModels:
 
     # From where.
 
-    def _start(self, left: LeftCall) -> None:
-        why = Why(left.name)
-        if left.model is not None:
-            self._add(left.model, why)
-        self._add_targets(left.call, why)
-
     def _add(self, model: ast.expr, why: Why) -> None:
         for path, _ in self._models_in(model):
-            self._note(path, why)
-
-    def _note(self, path: Path, why: Why) -> None:
-        if path in self._paths:
-            return
-        entry = len(self._paths), why
-        self._paths[path] = why
-        self._numbered[path] = entry
-        for length in range(len(path)):
-            self._around.setdefault(path[:length], entry)
+            self._paths.setdefault(path, why)
 
     def _add_targets(self, call: ast.Call, why: Why) -> None:
         statement = self.script.statement(call)
@@ -187,18 +179,14 @@ class LeftModels:
                 self._ask(call, function, other, found[1])
 
     def _ask(self, call: ast.Call, function: ast.FunctionDef, other: LeftModels, path: str) -> None:
-        for parameter in (
-            *function.args.posonlyargs,
-            *function.args.args,
-            *function.args.kwonlyargs,
-        ):
+        for parameter in parameters(function):
             why = other.of_parameter(function, parameter.arg)
             given = argument_for(parameter.arg, function, call, skip_self=False)
             if why is not None and given is not None:
                 self._add(given, Why(why.name, path))
-        for returned in _returned(function):
-            if (why := other.of(returned)) is not None or (
-                isinstance(returned, ast.Call) and any(c.call is returned for c in other.calls)
+        for value in returned(function):
+            if (why := other.of(value)) is not None or (
+                isinstance(value, ast.Call) and any(c.call is value for c in other.calls)
             ):
                 name = why.name if why is not None else other.calls[0].name
                 self._add_targets(call, Why(name, path))
@@ -235,143 +223,117 @@ class LeftModels:
 
     def _models_in(self, node: ast.expr) -> Iterator[tuple[Path, bool]]:
         """The models that `node` may be, each with whether it is the same one, or may be made of it alone."""
-        match node:
-            case ast.Tuple(elts=several) | ast.List(elts=several):
-                for one in several:
-                    yield from self._models_in(one)
-            case ast.IfExp(body=one, orelse=other):
-                yield from self._models_in(one)
-                yield from self._models_in(other)
-            case ast.BoolOp(values=several):
-                for one in several:
-                    yield from self._models_in(one)
-            case ast.Starred(value=one) | ast.Await(value=one) | ast.NamedExpr(value=one):
-                yield from self._models_in(one)
-            case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one):
-                yield from self._models_in(one)
-            case ast.Dict(values=several):
-                for one in several:
-                    yield from self._models_in(one)
-            case _:
-                path = self._path(node)
-                if path is not None:
-                    yield path, True
-                elif isinstance(node, ast.Call):
-                    yield from self._models_of_call(node)
+        for part in reach([_Part(node)], self._parts):
+            path = self._path(part.node)
+            if path is not None:
+                yield path, part.is_same
 
-    def _models_of_call(self, call: ast.Call) -> Iterator[tuple[Path, bool]]:
-        name = _last(call.func)
-        if name in _ITERATES or name in _CONTAINERS:
-            for argument in call.args:
-                yield from self._models_in(argument)
-            return
+    def _parts(self, part: _Part) -> Iterator[_Part]:
+        node = part.node
+        below: list[ast.expr] = []
+        match node:
+            case ast.Tuple(elts=below) | ast.List(elts=below) | ast.BoolOp(values=below):
+                pass
+            case ast.Dict(values=below):
+                pass
+            case ast.IfExp(body=one, orelse=other):
+                below = [one, other]
+            case ast.Starred(value=one) | ast.Await(value=one) | ast.NamedExpr(value=one):
+                below = [one]
+            case ast.ListComp(elt=one) | ast.GeneratorExp(elt=one):
+                below = [one]
+            case ast.Call(args=args) if name_of(node.func) in _PASSING:
+                below = args
+            case ast.Call() if self._path(node) is None:
+                yield from self._parts_of_call(node, part)
+        yield from (part._replace(node=one) for one in below)
+
+    def _parts_of_call(self, call: ast.Call, part: _Part) -> Iterator[_Part]:
         definition = self.script.value(call.func).definition
         if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if definition in self._entered:
-                return  # it calls itself
-            self._entered.append(definition)
-            for returned in _returned(definition):
-                yield from [(path, True) for path, same in self._models_in(returned) if same]
-            self._entered.pop()
+            for value in returned(definition):
+                yield part._replace(node=value, is_returned=True)
             return
-        given = model_of(call)
-        if given is None:
-            return
+        model = model_of(call)
         same = (self.script.dotted(call.func) or "").startswith("torch.") or any(
             left.call is call for left in self.calls
         )
-        for path, _ in self._models_in(given):
-            yield path, same
+        if model is not None and (same or not part.is_returned):
+            yield part._replace(node=model, is_same=part.is_same and same)
 
     # Along the file.
 
-    def _gather(self) -> None:
+    def _gather(self) -> Iterator[tuple[Path, Path]]:
+        """Yield pairs of names: the second is the same model as the first, or made of it."""
         index = self.script.index
         for assign, _ in index.of(ast.Assign):
             for target in assign.targets:
-                self._link(target, assign.value)
+                yield from self._link(target, assign.value)
         for named, _ in index.of(ast.AnnAssign):
             if named.value is not None:
-                self._link(named.target, named.value)
+                yield from self._link(named.target, named.value)
         for walrus, _ in index.of(ast.NamedExpr):
-            self._link(walrus.target, walrus.value)
-        for loop, _ in index.of(ast.For):
+            yield from self._link(walrus.target, walrus.value)
+        loops: list[tuple[ast.For | ast.comprehension, Scope]] = [*index.of(ast.For)]
+        for loop, _ in (*loops, *index.of(ast.comprehension)):
             for target in _elements(loop.target):
-                self._link(target, loop.iter)
-        for comprehension, _ in index.of(ast.comprehension):
-            for target in _elements(comprehension.target):
-                self._link(target, comprehension.iter)
+                yield from self._link(target, loop.iter)
         for call, _ in index.of(ast.Call):
-            self._link_parameters(call)
+            yield from self._link_parameters(call)
 
-    def _link(self, target: ast.expr, value: ast.expr) -> None:
+    def _link(self, target: ast.expr, value: ast.expr) -> Iterator[tuple[Path, Path]]:
         if isinstance(target, (ast.Tuple, ast.List)):
             values: list[ast.expr] = [value] * len(target.elts)
             if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
                 values = value.elts
             for k, (one, given) in enumerate(zip(target.elts, values)):
                 if given is value and isinstance(value, ast.Call):
-                    self._link_item(one, value, k, len(target.elts))
+                    yield from self._link_item(one, value, k, len(target.elts))
                 else:
-                    self._link(one, given)
+                    yield from self._link(one, given)
             return
         to = self._path(target)
-        if to is None:
-            return
-        for path, same in self._models_in(value):
-            (self._both if same else self._onwards).append((path, to))
+        if to is not None:
+            for path, same in self._models_in(value):
+                yield path, to
+                if same:
+                    yield to, path
 
-    def _link_item(self, target: ast.expr, call: ast.Call, item: int, of: int) -> None:
+    def _link_item(
+        self, target: ast.expr, call: ast.Call, item: int, of: int
+    ) -> Iterator[tuple[Path, Path]]:
         """`model, optimizer = make()`: the item that the function returns in that place."""
         to = self._path(target)
         definition = self.script.value(call.func).definition
         if to is None or not isinstance(definition, ast.FunctionDef):
             return
-        for returned in _returned(definition):
-            if isinstance(returned, ast.Tuple) and len(returned.elts) == of:
-                for path, _ in self._models_in(returned.elts[item]):
-                    self._both.append((path, to))
+        for value in returned(definition):
+            if isinstance(value, ast.Tuple) and len(value.elts) == of:
+                for path, _ in self._models_in(value.elts[item]):
+                    yield from ((path, to), (to, path))
 
-    def _link_parameters(self, call: ast.Call) -> None:
-        function: ast.AST | None = self.script.value(call.func).definition
-        if isinstance(function, ast.ClassDef):
-            function = next(
-                (s for s in function.body if getattr(s, "name", "") == "__init__"), None
-            )
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return
-        skip = isinstance(self.script.parent(function), ast.ClassDef)
-        arguments = function.args
-        for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            given = argument_for(parameter.arg, function, call, skip_self=skip)
+    def _link_parameters(self, call: ast.Call) -> Iterator[tuple[Path, Path]]:
+        function = called(self.script, call)
+        for parameter in parameters(function) if function is not None else ():
+            assert function is not None
+            given = argument(self.script, parameter.arg, function, call)
             if given is not None:
+                to: Path = ((id(function), parameter.arg),)
                 for path, _ in self._models_in(given):
-                    self._both.append((path, ((id(function), parameter.arg),)))
+                    yield from ((path, to), (to, path))
 
     def _follow(self) -> None:
-        while True:
-            new: dict[Path, Why] = {}
-            for one, other in self._both:
-                for here, there in ((one, other), (other, one)):
-                    why = self._known(here)
-                    if why is not None and there not in self._paths:
-                        new[there] = why
-            for one, other in self._onwards:
-                why = self._known(one)
-                if why is not None and other not in self._paths:
-                    new[other] = why
-            if not new:
-                return
-            for path, why in new.items():
-                self._note(path, why)
+        """Add the names that are linked to known ones, also to a part of one or to what one is a part of."""
+        links: dict[object, list[tuple[Path, Path]]] = {}
+        for here, there in self._gather():
+            links.setdefault(here[0], []).append((here, there))
 
-    def _known(self, path: Path) -> Why | None:
-        """Why `path`, or what it is a part of, is left; or that of which a part is, if it is a name that is a model's."""
-        parts = (path[:length] for length in range(len(path) + 1))
-        found = [self._numbered[part] for part in parts if part in self._numbered]
-        if path in self._around and path != ("self",):
-            found.append(self._around[path])
-        return min(found)[1] if found else None
+        def linked(path: Path) -> list[Path]:
+            return [to for here, to in links.get(path[0], ()) if _is_part(path, here)]
+
+        for path, origin in reach(list(self._paths), linked).items():
+            if origin is not None:
+                self._paths[path] = self._paths[origin]
 
 
 def _other(script: Script, path: str) -> LeftModels | None:
@@ -389,12 +351,6 @@ def _read(script: Script, path: str) -> LeftModels | None:
     return LeftModels(type(script)(Source(modules.files[path]), path), alone=True)
 
 
-def _returned(function: FunctionNode | ast.FunctionDef) -> Iterator[ast.expr]:
-    for node in walk(function):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-
-
 def _elements(node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(node, (ast.Tuple, ast.List)):
         for element in node.elts:
@@ -403,15 +359,17 @@ def _elements(node: ast.expr) -> Iterator[ast.expr]:
         yield node
 
 
+def _is_part(known: Path, here: Path) -> bool:
+    """Return True if one is a part of the other; but `self` is not a model."""
+    short = min(len(known), len(here))
+    return known[:short] == here[:short] and here != ("self",)
+
+
 def _is_same_member(one: Path, other: Path) -> bool:
     """`self.model` in a class, and `trainer.model` outside of it."""
     if len(one) < 2 or len(other) < 2 or (one[0] == "self") is (other[0] == "self"):
         return False
     return one[1] == other[1]
-
-
-def _last(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _root(node: ast.expr) -> str:

@@ -113,8 +113,7 @@ class _Left:
         for part in walk(node):
             yield part
             if isinstance(part, ast.Name):
-                found = self.script.index.scope(part).find(part.id)
-                for binding in found[1] if found is not None else ():
+                for binding in self.script.bindings(part):
                     if binding.value is not None:
                         yield from walk(binding.value)
 

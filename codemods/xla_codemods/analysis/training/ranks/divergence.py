@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import walk
-from ...syntax import unparsed
+from ...syntax import name_of, unparsed
 from .guards import guard, mentions_rank
 from .names import rank_names
 
@@ -72,13 +72,13 @@ def _asks_for_a_writer(test: ast.expr) -> bool:
         return any(_asks_for_a_writer(value) for value in test.values)
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot):
         test = test.left
-    last = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    last = name_of(test)
     return _WRITER.search(last) is not None
 
 
 def _hides_something(script: ParsedFile, func: ast.expr) -> bool:
     """A function of the program's that returns early on some replicas, or that is called for what one of them does."""
-    name = _name(func)
+    name = name_of(func)
     if (script.dotted(func) or "").startswith(_COMPUTE) or name in _BUILTINS:
         return False
     if _ACTS.search(name):
@@ -96,10 +96,6 @@ def _may_hide(script: ParsedFile, decorator: ast.expr) -> bool:
     if isinstance(decorator, ast.Name) and decorator.id in _BUILTINS:
         return script.index.scope(decorator).find(decorator.id) is not None
     return (script.dotted(decorator) or "").partition(".")[0] not in _OF_ALL
-
-
-def _name(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], list[FunctionNode]]:
@@ -169,7 +165,7 @@ def _asks_for_a_flag(flags: frozenset[str], test: ast.expr) -> bool:
             return _asks_for_a_flag(flags, tested)
         case ast.Compare(left=tested, ops=[ast.Is() | ast.IsNot()]):
             return _asks_for_a_flag(flags, tested)
-    return isinstance(test, (ast.Name, ast.Attribute)) and _name(test) in flags
+    return isinstance(test, (ast.Name, ast.Attribute)) and name_of(test) in flags
 
 
 def _flags(script: ParsedFile) -> frozenset[str]:
@@ -180,7 +176,7 @@ def _flags(script: ParsedFile) -> frozenset[str]:
         tests = isinstance(value, (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call))
         chooses = isinstance(value, ast.IfExp) and guard(value.test, rank_names(script)) is not None
         if chooses or (tests and guard(value, rank_names(script)) is not None):
-            found.update(filter(None, map(_name, node.targets)))
+            found.update(filter(None, map(name_of, node.targets)))
     return frozenset(found | _made_by_some(script))
 
 
@@ -188,7 +184,7 @@ def _made_by_some(script: ParsedFile) -> set[str]:
     """`ema = None`, and then `if rank == 0: ema = EMA(model)`."""
     without, made = set[str](), set[str]()
     for node, _ in script.index.of(ast.Assign):
-        names = set(filter(None, map(_name, node.targets)))
+        names = set(filter(None, map(name_of, node.targets)))
         if isinstance(node.value, ast.Constant) and not node.value.value:
             without |= names
         elif isinstance(script.parent(node), ast.If):
@@ -216,8 +212,7 @@ def reads_averages(script: ParsedFile, statement: ast.stmt) -> bool:
             if _calls_a_reader(script, node.func):
                 return True
         if has_norms and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found = script.index.scope(node).find(node.id)
-            for binding in found[1] if found is not None else ():
+            for binding in script.bindings(node):
                 value = binding.value
                 if isinstance(value, ast.Call) and _NORM.search(unparsed(value.func)):
                     return True

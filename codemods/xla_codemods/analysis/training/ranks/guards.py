@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ....patterns import Pattern
 from ...nodes import walk
+from ...syntax import name_of
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
@@ -126,4 +127,4 @@ def _last(node: ast.expr) -> str:
         node = node.func
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return str(node.slice.value).lower()
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name_of(node)

@@ -6,10 +6,11 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ....flow.edges import passed
 from ....patterns import Pattern
 from ...bindings import Binding
 from ...scopes import Scope
-from ...syntax import argument_for, keyword
+from ...syntax import keyword
 from .guards import named_as_a_rank
 
 if TYPE_CHECKING:
@@ -84,10 +85,7 @@ class RankNames:
         function = home.function
         if function is None:
             return None
-        given = [
-            argument_for(name, function, call, skip_self=False)
-            for call, _ in self.script.index.calls_of(function.name)
-        ]
+        given = passed(self.script, function, name)
         known = [argument for argument in given if argument is not None]
         return known if known and len(known) == len(given) else None
 

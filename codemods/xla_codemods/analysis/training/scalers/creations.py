@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...inference.values import SCALER
 from ...nodes import walk
-from ...syntax import keyword
+from ...syntax import keyword, name_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -47,7 +47,7 @@ def creations(script: ParsedFile) -> Iterator[Creation]:
     names |= {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
     for call, scope in script.index.of(ast.Call):
         func = call.func
-        last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        last = name_of(func)
         if last not in names or script.dotted(func, scope) not in MAKERS:
             continue
         if not in_a_scaler(script, call) and not _is_for_another_device(call):
@@ -165,4 +165,4 @@ def last_name(node: ast.expr) -> str:
     """The name, or the attribute, that a variable or an entry of it goes by."""
     if isinstance(node, ast.Subscript):
         return last_name(node.value)
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name_of(node)

@@ -13,7 +13,7 @@ from ...inference.values import CLASS, SCALER, TENSOR
 from ...nodes import walk
 from ...optimizers import is_scaler, scalers_by_use
 from ...scopes import FunctionNode, Scope
-from ...syntax import argument_for, handed_through, keyword
+from ...syntax import handed_through, keyword, parameter_for
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -232,16 +232,8 @@ class _Finder:
     def is_local(self, node: ast.expr, call: ast.Call, scope: Scope) -> bool:
         """Return True if `call` is of a function of this file that binds `node` to a parameter."""
         function, skip_self = self.called(call, scope)
-        if function is None:
-            return False
-        named = (
-            *function.args.posonlyargs,
-            *function.args.args,
-            *function.args.kwonlyargs,
-        )
-        return any(
-            argument_for(parameter.arg, function, call, skip_self=skip_self) is node
-            for parameter in named
+        return function is not None and (
+            parameter_for(node, function, call, skip_self=skip_self) is not None
         )  # not one of `*objects`, or of `**objects`
 
     def called(self, call: ast.Call, scope: Scope) -> tuple[FunctionNode | None, bool]:

@@ -6,10 +6,11 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ....flow.edges import argument, callers
 from ...inference.unpacking import part
 from ...nodes import walk
 from ...scopes import Binding
-from ...syntax import argument_for, unparsed
+from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
 from ..training import BACKWARD, FORWARD, STEP
@@ -190,15 +191,9 @@ class Counters:
         function = self.script.function(parameter)
         if function is None or self.script.is_in_a_module(function):
             return False
-        of_class = isinstance(self.script.parent(function), ast.ClassDef)
-        for call, scope in self.script.index.calls_of(function.name):
-            called = self.script.local_method(call.func, scope) if of_class else None
-            if (called or self.script.value(call.func).definition) is not function:
-                continue
-            given = argument_for(parameter.arg, function, call, skip_self=called is not None)
-            if given is not None and self.changes(given):
-                return True
-        return False
+        calls = callers(self.script, function)
+        given = (argument(self.script, parameter.arg, function, call) for call in calls)
+        return any(value is not None and self.changes(value) for value in given)
 
     # Bounds.
 

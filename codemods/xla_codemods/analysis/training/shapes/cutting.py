@@ -97,8 +97,7 @@ def _is_of_a_batch(script: Script, node: ast.expr, depth: int) -> bool:
         return True
     for part in walk(node):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            found = script.index.scope(part).find(part.id)
-            for binding in found[1] if found is not None else ():
+            for binding in script.bindings(part):
                 if binding.how == "for" or (
                     binding.how == "parameter" and part.id not in {"self", "cls", "model", "args"}
                 ):

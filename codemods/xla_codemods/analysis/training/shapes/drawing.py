@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
-from ...syntax import walk_body
+from ...syntax import returned
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -35,12 +35,12 @@ def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
     function = script.value(call.func).definition
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    for node in walk_body(function.body):
-        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
-            items = node.value.elts
-            if index < len(items) and _is_reckoned(script, items[index], function, set()):
-                return True
-    return False
+    return any(
+        isinstance(value, ast.Tuple)
+        and index < len(value.elts)
+        and _is_reckoned(script, value.elts[index], function, set())
+        for value in returned(function)
+    )
 
 
 def _is_reckoned(

@@ -6,9 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ....flow.edges import passed
 from ...devices.specs import last_name
 from ...inference.values import NONE
-from ...syntax import argument_for, keyword
+from ...syntax import keyword
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 
@@ -56,14 +57,7 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
 
 def _is_passed_a_mask(script: Script, node: ast.Name, depth: int) -> bool:
     """Return True if the calls of this file pass masks for the parameter `node`, and nothing else."""
-    function = script.function(node)
-    if function is None:
-        return False
-    skip_self = isinstance(script.parent(function), ast.ClassDef)
-    given = [
-        argument_for(node.id, function, call, skip_self=skip_self)
-        for call, _ in script.index.calls_of(function.name)
-    ]
+    given = passed(script, script.function(node), node.id)
     return bool(given) and all(a is not None and is_mask(script, a, depth) for a in given)
 
 

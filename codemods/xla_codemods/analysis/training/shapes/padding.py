@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....edits import Edit, Replace
 from ...nodes import walk
 from ...scopes import FunctionNode, Scope
-from ...syntax import keyword
+from ...syntax import keyword, name_of
 from ..collating import batch_lengths, collating
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _is_looked_at(script: ParsedFile, read: ast.Name, function: FunctionNode, de
         case ast.Attribute(attr="shape" | "ndim"), _:
             return True
         case _, ast.Call(func=func, args=args) if part in args:
-            last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+            last = name_of(func)
             return last in _DONE_ON_THE_HOST
         case _, ast.Assign(targets=[ast.Name(id=name)]) if depth == 0 and part is not read:
             return _is_only_looked_at(script, name, part, function, 1)

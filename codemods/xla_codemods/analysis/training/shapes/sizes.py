@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.edges import argument, callers
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, TENSOR
-from ...syntax import argument_for, keyword, walk_body
+from ...syntax import keyword, returned
 from ..training import FORWARD
 from ..turns import in_each_step
 from .counters import FEW, Counters, counts
@@ -176,11 +177,7 @@ class Sizes:
 
     def _elements(self, values: ast.expr, unknown: Variation = Variation.MANY) -> Variation:
         """Return the variation of the elements of a list that is written in this file; `unknown` for another."""
-        if isinstance(values, ast.Name):
-            found = self.script.index.scope(values).find(values.id)
-            bound = found[1] if found is not None else []
-            if len(bound) == 1 and bound[0].how == "assign" and bound[0].value is not None:
-                values = bound[0].value
+        values = self.script.only_value(values) or values
         if isinstance(values, ast.Dict):
             values = ast.List(values.values)
         if not isinstance(values, (ast.List, ast.Tuple)):
@@ -197,28 +194,15 @@ class Sizes:
         function = self.script.function(parameter)
         if function is None or self.script.is_in_a_module(function):
             return Variation.NONE
-        given = [
-            argument
-            for call, is_method in self._calls(function)
-            if (argument := argument_for(parameter.arg, function, call, skip_self=is_method))
-        ]
-        return self._most(given)
-
-    def _calls(self, function: FunctionNode) -> Iterator[tuple[ast.Call, bool]]:
-        of_class = isinstance(self.script.parent(function), ast.ClassDef)
-        for call, scope in self.script.index.calls_of(function.name):
-            method = self.script.local_method(call.func, scope) if of_class else None
-            if (method or self.script.value(call.func).definition) is function:
-                yield call, method is not None
+        calls = callers(self.script, function)
+        given = (argument(self.script, parameter.arg, function, call) for call in calls)
+        return self._most([value for value in given if value is not None])
 
     def _returned(self, call: ast.Call) -> Variation:
         """Return the variation of what a function of this file returns, or one that computes with its arguments."""
-        scope = self.script.index.scope(call)
-        function = self.script.value(call.func).definition
-        function = function or self.script.local_method(call.func, scope)
+        function = self.script.function_of(call.func)
         if isinstance(function, ast.FunctionDef):
-            returned = (n.value for n in walk_body(function.body) if isinstance(n, ast.Return))
-            return self._most([value for value in returned if value is not None])
+            return self._most(list(returned(function)))
         if last_name(call.func) in _COMPUTING:
             given = [e for a in call.args for e in (a.elts if isinstance(a, ast.List) else [a])]
             return self._most(given)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
-from ...syntax import argument_for
+from ...syntax import name_of, parameter_for
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -69,7 +69,7 @@ def _is_written_by_a_call(
     if not isinstance(call, ast.Call) or depth == 0:
         return False
     func = call.func
-    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    name = name_of(func)
     is_method = isinstance(func, ast.Attribute) and script.dotted(func) is None
     if call.args[:1] == [node] and _writes(name) and not is_method:
         return True
@@ -78,10 +78,8 @@ def _is_written_by_a_call(
         function = script.project.function(script.dotted(func) or "")
     if not isinstance(function, ast.FunctionDef):
         return False
-    for argument in function.args.args:
-        if argument_for(argument.arg, function, call, skip_self=is_method) is node:
-            return _writes_to(function, argument.arg)
-    return False
+    taken = parameter_for(node, function, call, skip_self=is_method)
+    return taken is not None and _writes_to(function, taken)
 
 
 def _writes_to(function: FunctionNode, name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ....edits import Replace
 from ....patterns import Pattern
 from ...nodes import walk
+from ...syntax import name_of
 from .half_precision import is_half
 from .kept_half import keeps_half
 
@@ -70,18 +71,14 @@ def _uses(script: Script, flag: _Flag) -> Iterator[_Flag]:
 
 def _names(script: Script, flag: _Flag) -> list[_Flag]:
     if isinstance(flag, ast.Attribute):
-        text, around = ast.unparse(flag.value), _class_around(script, flag)
+        text, around = ast.unparse(flag.value), script.class_around(flag)
         same = [node for node, _ in script.index.attributes(flag.attr)]
         same = [node for node in same if ast.unparse(node.value) == text]
-        return [node for node in same if _class_around(script, node) is around]
+        return [node for node in same if script.class_around(node) is around]
     found = script.index.scope(flag).find(flag.id)
     if found is None or script.is_imported_elsewhere(flag.id):
         return []
     return [node for node, _ in script.index.names_of(found[0], flag.id)]
-
-
-def _class_around(script: Script, node: ast.AST) -> ast.ClassDef | None:
-    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
 def _passes_a_flag(script: Script, use: _Flag) -> bool:
@@ -273,8 +270,7 @@ def _is_for_autocast(script: Script, value: ast.expr) -> bool:
 
 
 def _is_autocast(call: ast.Call) -> bool:
-    func = call.func
-    return getattr(func, "attr", getattr(func, "id", "")) in _AUTOCAST
+    return name_of(call.func) in _AUTOCAST
 
 
 def _only_autocast(script: Script, target: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.edges import passed
 from ... import flow
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
@@ -27,7 +28,7 @@ from ...inference.values import (
 from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
-from ...syntax import argument_for, statements, unparsed
+from ...syntax import statements, unparsed
 from .beside_losses import (
     is_computed_from_a_forward,
     is_computed_with,
@@ -155,9 +156,8 @@ def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
 
 def _gives_its_loss(script: Script, call: ast.Call) -> bool:
     """True if `call` is of a function of this file that gives back what it has called `backward` on."""
-    method = script.local_method(call.func, script.index.scope(call))
-    function = method or script.value(call.func).definition
-    if not isinstance(function, ast.FunctionDef):
+    function = script.function_of(call.func)
+    if function is None:
         return False
     given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
     return bool(given) and all(
@@ -409,11 +409,7 @@ def _is_handed_a_loss(script: Script, node: ast.Name, function: FunctionNode) ->
     found = script.index.scope(node).find(node.id)
     if found is None or found[0].node is not function or [b.how for b in found[1]] != ["parameter"]:
         return False
-    calls = [call for call, _ in script.index.calls_of(function.name)]
-    given = [
-        argument_for(node.id, function, c, skip_self=isinstance(c.func, ast.Attribute))
-        for c in calls
-    ]
+    given = passed(script, function, node.id)
     return bool(given) and all(
         isinstance(a, (ast.Name, ast.Attribute)) and _is_backwarded(script, a, 1) for a in given
     )

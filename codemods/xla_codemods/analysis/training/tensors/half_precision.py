@@ -33,20 +33,9 @@ def converted_to(
     for node in (*call.args, keyword(call, "dtype")):
         if node is None:
             continue
-        source = _source(node, scope)
+        source = script.only_value(node) or node
         if script.dotted(source) in dtypes:
             yield source
-
-
-def _source(node: ast.expr, scope: Scope) -> ast.expr:
-    """What the name `node` is bound to, if that is one thing."""
-    if not isinstance(node, ast.Name):
-        return node
-    found = scope.find(node.id)
-    if found is None or len(found[1]) != 1:
-        return node
-    (binding,) = found[1]
-    return binding.value if binding.how == "assign" and binding.value and not binding.path else node
 
 
 def may_be_on_the_device(script: ParsedFile, node: ast.expr, scope: Scope) -> bool:

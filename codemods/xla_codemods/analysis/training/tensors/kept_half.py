@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ...syntax import keyword
+from ...syntax import keyword, name_of
 from .half_precision import is_half
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _is_kept_by(script: Script, method: str, call: ast.Call, names: int) -> bool
         return True
     if method == "state_dict":
         user = script.parent(call)
-        return not (isinstance(user, ast.Call) and _last(user.func) == "load_state_dict")
+        return not (isinstance(user, ast.Call) and name_of(user.func) == "load_state_dict")
     if method in {"to", "type"}:
         for given in (*call.args, keyword(call, "dtype")):
             if given is not None and _is_other_type(script, given):
@@ -75,7 +75,7 @@ def _is_other_type(script: Script, node: ast.expr) -> bool:
 
 
 def _is_handed_to(script: Script, call: ast.Call, names: int) -> bool:
-    last = _last(call.func)
+    last = name_of(call.func)
     return last.startswith("save") or (last in _COPIES and keeps_half(script, call, names))
 
 
@@ -89,15 +89,10 @@ def _is_state(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in {"items", "copy"}:
             return _is_state(script, node.func.value)
-        if _last(node.func) in _COPIES and node.args:
+        if name_of(node.func) in _COPIES and node.args:
             return _is_state(script, node.args[0])
-        return _last(node.func) == "state_dict"
-    if not isinstance(node, ast.Name):
-        return False
-    found = script.index.scope(node).find(node.id)
-    if found is None or len(found[1]) != 1 or found[1][0].path:
-        return False
-    given = found[1][0].value
+        return name_of(node.func) == "state_dict"
+    given = script.only_value(node)
     return isinstance(given, ast.Call) and _is_state(script, given)
 
 
@@ -161,7 +156,3 @@ def _is_changed(script: Script, name: ast.Name) -> bool:
         return True
     asked = script.parent(entry)
     return isinstance(asked, ast.Attribute) and asked.attr in _ASKED_OF_MODELS
-
-
-def _last(func: ast.expr) -> str:
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.edges import calls_by_name, passed
 from ...bindings import ITERATED, Binding
 from ...flow import reaching
 from ...inference.values import ACCEL, DEVICE, TENSOR
 from ...scopes import Scope
-from ...syntax import argument_for
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -106,9 +106,9 @@ def _bound(script: ParsedFile, node: ast.expr) -> Iterator[tuple[Binding, Scope]
                 for binding in reaching(found[1], node, found[0], script.parents):
                     yield binding, found[0]
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            owner = _class_of(script, node)
+            owner = script.class_around(node)
             for assign, home in script.index.of(ast.Assign):
-                if owner is None or _class_of(script, assign) is not owner:
+                if owner is None or script.class_around(assign) is not owner:
                     continue
                 for target in assign.targets:
                     if isinstance(target, ast.Tuple):
@@ -125,21 +125,11 @@ def _passed(script: ParsedFile, binding: Binding, home: Scope) -> list[ast.expr]
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return []
     assert isinstance(binding.node, ast.arg)
-    owner = script.parent(function)
-    made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
-    name = owner.name if made and isinstance(owner, ast.ClassDef) else function.name
-    given: list[ast.expr] = []
-    for call, _ in script.index.calls_of(name):
-        if binding.node is function.args.vararg:
-            skipped = len(function.args.args) - isinstance(owner, ast.ClassDef)
-            given += call.args[skipped:]
-        else:
-            is_method = isinstance(owner, ast.ClassDef)
-            argument = argument_for(binding.node.arg, function, call, skip_self=is_method)
-            if argument is None:
-                return []
-            given.append(argument)
-    return given
+    if binding.node is function.args.vararg:
+        skipped = len(function.args.args) - isinstance(script.parent(function), ast.ClassDef)
+        return [a for call in calls_by_name(script, function) for a in call.args[skipped:]]
+    given = passed(script, function, binding.node.arg)
+    return [a for a in given if a is not None] if all(given) else []
 
 
 def _is_of_self(node: ast.expr, name: str) -> bool:
@@ -149,7 +139,3 @@ def _is_of_self(node: ast.expr, name: str) -> bool:
         and isinstance(node.value, ast.Name)
         and node.value.id == "self"
     )
-
-
-def _class_of(script: ParsedFile, node: ast.AST) -> ast.AST | None:
-    return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)

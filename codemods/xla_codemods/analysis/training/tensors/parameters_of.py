@@ -77,8 +77,7 @@ class Sources:
 
     def _bindings(self, node: ast.expr) -> list[Binding]:
         if isinstance(node, ast.Name):
-            found = self.script.index.scope(node).find(node.id)
-            return found[1] if found is not None else []
+            return self.script.bindings(node)
         text = ast.unparse(node)
         return [
             Binding("assign", statement, statement.value)

@@ -14,7 +14,7 @@ from ...devices.passed_arguments import passed_arguments
 from ...devices.places import assigned_to
 from ...inference.library_types import RUNTIME, VENDORED
 from ...scopes import ITERATED, Binding, Scope, resolve
-from ...syntax import statements
+from ...syntax import returned
 
 if TYPE_CHECKING:
     from ...projects.project import Modules
@@ -192,7 +192,7 @@ class SparseTensors:
             prop = self.callees.method(*found, node.attr)
             if prop is not None:
                 inner = scope_of(prop)
-                yield from ((value, path, inner, prop.view) for value in _returns(prop.function))
+                yield from ((value, path, inner, prop.view) for value in returned(prop.function))
         else:
             yield from ((value, path, home, view) for value, home in assigned_to(node, view))
 
@@ -206,7 +206,7 @@ class SparseTensors:
             return
         if target is not None and target.function.name != "__init__":
             inner = scope_of(target)
-            yield from ((value, path, inner, target.view) for value in _returns(target.function))
+            yield from ((value, path, inner, target.view) for value in returned(target.function))
         elif isinstance(node.func, ast.Attribute) and dotted is None and node.func.attr in _KEEPING:
             yield node.func.value, path, scope, view
 
@@ -231,9 +231,3 @@ def _makes(call: ast.Call, scope: Scope) -> bool:
     if dotted is not None:
         return dotted in MAKERS
     return isinstance(call.func, ast.Attribute) and call.func.attr in CONVERTERS
-
-
-def _returns(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr]:
-    for node in statements(function.body):
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value

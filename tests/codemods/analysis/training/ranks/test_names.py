@@ -66,3 +66,18 @@ def test_what_does_not(before: str, test: str) -> None:
 def test_what_is_handed_on() -> None:
     assert reported("True", handed="gpu") == [15]
     assert reported("True", handed="args.chosen") == []
+
+
+def test_what_is_passed_to_a_constructor() -> None:
+    trainer = """
+class Trainer:
+    def __init__(self, model, card):
+        self.card = card
+
+    def step(self, x):
+        if self.card == 0:
+            dist.all_reduce(x)
+"""
+    source = SCRIPT.format(test="True", before="trainer = Trainer(1, {})", handed="1") + trainer
+    assert [line for line, code in findings(source.format("gpu")) if code == "XLA606"] == [25]
+    assert [line for line, code in findings(source.format("3")) if code == "XLA606"] == []

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....scopes import FunctionNode
-from ....syntax import argument_for
+from ....syntax import parameter_for
 from ..formatted import made_by
 from ..functions import keywords_of, parameter, takes_values
 from .cells import attribute_stores, class_of
@@ -68,10 +68,8 @@ def _of_object(
 def _taking(
     home: Script, method: ast.FunctionDef, call: ast.Call, node: ast.expr, owner: ast.expr
 ) -> Taker | None:
-    for argument in (*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs)[1:]:
-        if argument_for(argument.arg, method, call, skip_self=True) is node:
-            return Taker(home, method, argument.arg, owner)
-    return None
+    name = parameter_for(node, method, call, skip_self=True)
+    return Taker(home, method, name, owner) if name is not None else None
 
 
 def _of_entries(

@@ -78,7 +78,7 @@ def class_of(script: Script, node: Owner) -> ast.ClassDef | None:
         return None
     match node.value:
         case ast.Name(id="self"):
-            return next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+            return script.class_around(node)
     value = script.value(node.value)
     definition = value.definition
     if not isinstance(definition, ast.ClassDef) or value.kinds != {INSTANCE}:
