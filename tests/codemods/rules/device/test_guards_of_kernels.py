@@ -104,3 +104,13 @@ def test_a_stream_that_stays_is_not_made_on_xla() -> None:
 def test_a_second_run_leaves_the_guard_of_a_stream() -> None:
     once = migrate(STREAMS.encode(), Options()).data
     assert migrate(once, Options()).data == once
+
+
+@pytest.mark.parametrize("found", ["fused_adam_cls", "self.FusedNorm", "triton_rope"])
+def test_a_kernel_that_was_found_is_for_cuda_wherever_it_comes_from(found: str) -> None:
+    source = (
+        f"{_HEAD}from parts import make\n\ndef choose(self, cfg, fused_adam_cls, triton_rope):\n"
+        f"    use_it = not cfg.old and {found} is not None and torch.cuda.is_available()\n"
+        "    return make(use_it)\n"
+    ).encode()
+    assert migrate(source, Options()).data == source

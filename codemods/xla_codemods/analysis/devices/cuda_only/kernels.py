@@ -48,6 +48,8 @@ _ASKED_OF_A_DEVICE = Pattern(r"get_device_properties\([^\n]*\)")
 _CUDNN = Pattern(r"\bcudnn\.(?:enabled|is_acceptable|is_available)")
 # Features that only CUDA has, by the names of the options that enable them.
 _FEATURES = Pattern(r"fp8|float8|cuda_?graph", re.IGNORECASE)
+# Or whether a package with kernels was found: `fused_adam is not None and torch.cuda.is_available()`.
+_FOUND = Pattern(r"(?:fused|apex|triton|kernel)\w* is not None", re.IGNORECASE)
 # How a file gets the kernels that its autograd functions call.
 _LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
 _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
@@ -84,7 +86,7 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
             if _CUDNN.search(script.segment(ancestor)):
                 return True
             beside = [script.segment(value) for value in ancestor.values if value is not child]
-            if any(_FEATURES.search(text) for text in beside):
+            if any(_FEATURES.search(text) or _FOUND.search(text) for text in beside):
                 return True
             asked = ancestor.values[ancestor.values.index(child) + 1 :]  # type: ignore[arg-type]
             if any(_is_kernel_code(script.segment(value)) for value in asked):
