@@ -124,6 +124,7 @@ from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
 from ...analysis.syntax import unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ _MESSAGE = (
 _NAMED = (ast.Name, ast.Attribute, ast.Constant)
 _COUNTED = (*_NAMED, ast.BinOp, ast.Subscript)  # `rank % count`, `args.device_ids[0]`
 _OF_OTHERS = "the number of a CUDA device is passed to a function from another package, which fails on an XLA host if it uses the number as a device: pass `xla.xla_device()`"
+_NUMERIC = Pattern(r"\b(?:int|Number|Integral|object)\b")
 # Libraries whose devices are microphones, cameras, or their own affair.
 _OTHER_DEVICES = frozenset("cuml evdev lightgbm pyaudio serial sounddevice usb xgboost".split())
 
@@ -161,22 +163,34 @@ def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call("torch.device")
 def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if len(call.args) != 1 or call.keywords or _is_said_to_be_text(script, call.args[0]):
+    if len(call.args) != 1 or call.keywords or _is_said_to_be_another(script, call.args[0]):
         return
     if script.devices.is_index(call.args[0]):
         text, holes = script.devices.device(_spec(call.args[0]))
         yield RULE.finding(script, call, _MESSAGE, Replace(call, text, holes))
 
 
-def _is_said_to_be_text(script: Script, node: ast.expr) -> bool:
-    """True if `node` stands behind `if isinstance(node, str):`."""
+def _is_said_to_be_another(script: Script, node: ast.expr) -> bool:
+    """True if `node` stands behind `if isinstance(node, str):` or `if torch.is_tensor(node):`, and is no number there."""
     child: ast.AST = node
-    asked = f"isinstance({ast.unparse(node)}, str)"
+    text = ast.unparse(node)
     for ancestor in script.ancestors(node):
-        if isinstance(ancestor, ast.If) and child in ancestor.body:
-            if ast.unparse(ancestor.test) == asked:
+        if isinstance(ancestor, (ast.If, ast.IfExp)):
+            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
+            if child in body and _says_another_type(ancestor.test, text):
                 return True
         child = ancestor
+    return False
+
+
+def _says_another_type(test: ast.expr, asked: str) -> bool:
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return any(_says_another_type(value, asked) for value in values)
+        case ast.Call(func=func, args=[about]) if ast.unparse(about) == asked:
+            return ast.unparse(func).endswith("is_tensor")
+        case ast.Call(func=ast.Name(id="isinstance"), args=[about, types]):
+            return ast.unparse(about) == asked and not _NUMERIC.search(ast.unparse(types))
     return False
 
 
@@ -244,7 +258,7 @@ def _followed(script: Script, given: ast.expr) -> Iterator[Finding]:
     if isinstance(given, ast.Call) and script.dotted(given.func) is not None:
         return
     numbers = script.cached(Numbers)
-    if numbers.is_number(given):
+    if numbers.is_number(given) and not _is_said_to_be_another(script, given):
         text = f"{script.xla}.xla_device({{0}})"
         if isinstance(given, ast.Name) and numbers.may_be_none(given):
             text = f"None if {given.id} is None else {text}"
@@ -301,6 +315,8 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
+    if _is_said_to_be_another(script, index):
+        return
     if _is_of_tensor(script, index, script.index.scope(index)):
         yield _of_tensor(script, index)
     elif script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):

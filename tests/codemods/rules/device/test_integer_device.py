@@ -267,3 +267,17 @@ def test_a_number_that_is_compared_stays_one_until_something_is_moved(
     done = migrated(source.format(test=test, used=used))
     assert "device = x.get_device()\n" in done
     assert f"return {after}\n" in done
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "if torch.is_tensor(a) and torch.is_tensor(b):\n        return a.to(b)\n    return a",
+        "if isinstance(b, torch.Tensor):\n        return a.to(b)\n    return a",
+        "return a.to(b) if isinstance(b, (torch.Tensor, str)) else a",
+    ],
+)
+def test_what_is_said_to_be_of_another_type_is_no_number(told: str) -> None:
+    """`a.to(b)` gives `a` the device and the type of the tensor `b`."""
+    source = f"import torch\n\ndef like(a, b):\n    {told}\n\ndef update(total, n=1):\n    return like(total, n) + n\n"
+    assert migrated(source) == source
