@@ -81,6 +81,18 @@ def test_another_number_of_backward_passes_differs_though_the_sum_agrees() -> No
     assert divergence.hint == "1 backward passes in the original, 2 here"
 
 
+def test_gradients_that_are_rounding_in_both_prove_nothing() -> None:
+    """Samples that are all alike: the terms of a contrastive loss cancel."""
+
+    def tiny(size: float) -> Callable[[OptimizerStep], None]:
+        return lambda s: setattr(s, "gradients", [size * 1e-7, size * 2e-7])
+
+    divergence = found(run(change=tiny(5.0)), run(change=tiny(1.0)))
+    assert divergence.name == "gradient that is rounding"
+    assert "nothing is proven" in divergence.hint
+    assert found(run(change=tiny(0.0)), run()).name == "gradient"
+
+
 def test_gradient_norm_names_the_tensor_that_differs_most_and_the_ratio() -> None:
     divergence = found(run(change=at(1, lambda s: setattr(s, "gradients", [2.0, 0.5]))))
     assert (divergence.name, divergence.tensor, divergence.step) == ("gradient", "0.weight", 1)

@@ -48,6 +48,9 @@ def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
         ("loss 2.0 ms/batch 12.5", "loss 2.0 ms/batch 712.5"),
         ("{'loss': 1.5, 'train_runtime': 2.5}", "{'loss': 1.5, 'train_runtime': 9.0}"),
         ("2026-11-22 10:00:00,123 loss 2.0", "2026-11-22 11:30:12,999 loss 2.0"),
+        ("run 2026_11_28-09_30_52-tiny, lr 0.1", "run 2026_11_28-09_31_17-tiny, lr 0.1"),
+        ("runs/Nov28_09-30-52_host loss 2.0", "runs/Nov28_11-02-00_host loss 2.0"),
+        ("exp 20261128_093052 loss 2.0", "exp 20261128_093117 loss 2.0"),
         ("Mem: 123.4 MB, loss 1.0", "Mem: 0.0 MB, loss 1.0"),
         ("saved /tmp/a/run1/model3.pt at step 7", "saved /var/b/run2/model3.pt at step 7"),
         ("loss 1.0 elapsed 0:00:12", "loss 1.0 elapsed 0:01:59"),
@@ -77,6 +80,8 @@ def test_alike(theirs: str, ours: str) -> None:
     ("theirs", "ours"),
     [
         ("loss 1.2345", "loss 1.2347"),
+        ("2026-11-22 loss 2.0", "2026-11-22 loss 2.1"),  # a number behind a date is no time
+        ("2026-11-22 12 items", "2026-11-22 13 items"),
         ("loss 1.5", "loss nan"),
         ("correct 9234/10000", "correct 9233/10000"),
         ("{'loss': 1.5, 'train_runtime': 2.5}", "{'loss': 1.6, 'train_runtime': 2.5}"),

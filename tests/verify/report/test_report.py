@@ -228,6 +228,16 @@ def test_the_terminal_shows_steps_verdicts_and_the_last_word() -> None:
     ]
 
 
+def test_gradients_that_are_rounding_are_not_called_different_and_nothing_is_blamed() -> None:
+    runs = run(), run(side="target")
+    for size, one in enumerate(runs, 1):
+        for step in one.traces[0].steps:
+            step.gradients = [size * 1e-7, size * 2e-7]
+    lines = text.lines(report(runs[1], runs[0]))
+    assert any(line.startswith("not proven: numbers; first at step 1") for line in lines)
+    assert not any("most likely" in line for line in lines)
+
+
 @pytest.mark.parametrize("width", [60, 80, 140])
 @pytest.mark.parametrize("made", [report, differing])
 def test_the_terminal_is_not_too_narrow(made: Callable[[], Report], width: int) -> None:

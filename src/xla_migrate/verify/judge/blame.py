@@ -72,6 +72,8 @@ def of_verdict(
         lines: to find the verdict's place in the originals.
     """
     if verdict.name == Check.NUMBERS and divergence is not None:
+        if divergence.quantity is Quantity.NO_GRADIENT:
+            return None
         return likeliest(divergence.quantity, verdict.where, findings, lines)
     known = verdict.name if isinstance(verdict.name, Check) else None
     return likeliest(known, verdict.where, findings, lines)

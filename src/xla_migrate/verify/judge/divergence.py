@@ -22,6 +22,10 @@ from .tolerances import (
 from .trace import Optimizer, OptimizerStep, Parameter, Trace
 
 _OPTIONS = "the gradients agree, the step does not: the optimizer or one of its options"
+_ONLY_ROUNDING = (
+    "both are rounding, because the loss hardly depends on the weights with this data: nothing is proven, use"
+    " data whose samples differ"
+)
 
 
 class Quantity(str, Enum):
@@ -31,6 +35,7 @@ class Quantity(str, Enum):
     PARAMETERS = "parameters"
     LOSS = "loss"
     GRADIENT = "gradient"
+    NO_GRADIENT = "gradient that is rounding"
     WEIGHTS = "weights"
     OPTION = "option"
     ROUNDING = "rounding"
@@ -291,17 +296,33 @@ def _gradients(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
     )
     ratio = y / x if x else math.inf
+    quantity, hint = (
+        Quantity.GRADIENT,
+        (
+            f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
+            " clipping, scaling, accumulation or reduction differ, or their order"
+        ),
+    )
+    if _is_rounding(a, allowed) and _is_rounding(b, allowed):
+        quantity, hint = Quantity.NO_GRADIENT, _ONLY_ROUNDING
     yield Divergence(
         a.event,
         a.step,
         a.optimizer,
-        Quantity.GRADIENT,
+        quantity,
         parameters[worst].name,
         a.gradient_of(worst) or 0.0,
         b.gradient_of(worst) or 0.0,
         b.where,
-        f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
-        " clipping, scaling, accumulation or reduction differ, or their order",
+        hint,
+    )
+
+
+def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
+    """True if a change of all weights by their own size would change the loss by no more than `allowed`."""
+    weights = math.hypot(*step.norms)
+    return bool(step.loss) and (step.gradient_norm or 0.0) * weights <= allowed * abs(
+        step.loss or 0
     )
 
 

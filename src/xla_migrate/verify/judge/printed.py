@@ -24,16 +24,26 @@ from .trace import PrintedLine
 _MASK = "#"
 _LAST_DIGIT = 1e-2  # relative
 _NUMBER = re.compile(
-    r"(?<![\w.#])[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf(?:inity)?)(?![\w.]*\w*[A-Za-z_]{4})",
+    r"(?<![\w.#])[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?:nan|inf(?:inity)?)(?![a-z]))(?![\w.]*\w*[A-Za-z_]{4})",
     re.IGNORECASE,
 )
+_YEAR = r"(?:19|20)\d\d"
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 # What differs between two runs of the same program, masked first.
 _ALWAYS = [
     (re.compile(r"\b(?:cuda|xla)(?::\d+)?\b", re.IGNORECASE), "<device>"),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
     (re.compile(r"(?:[\w.~-]*/){2,}[\w.~-]*"), "<path>"),
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T_ -]?\d\d[-:.]\d\d(?:[-:.]\d\d(?:[.,]\d+)?)?)?"), "<time>"),
-    (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<time>"),
+    # In any spelling, as in names of runs: 2026-11-28T09:30:52, 2026_11_28-09_30_52, 20261128-093052, Nov28_09-30-52.
+    (
+        re.compile(
+            rf"(?<!\d)(?:{_YEAR}([-_./])\d\d?\1\d\d?|{_YEAR}[01]\d[0-3]\d(?=[T_ -]\d\d)|(?:{_MONTHS})[ _-]?\d\d?(?=[T_ -]\d\d))"
+            r"(?:[T_, -]{0,2}[0-2]\d(?:[-:._h][0-5]\d(?:[-:._m][0-5]\d(?:[.,]\d+)?)?|[0-5]\d[0-5]\d))?(?!\d)",
+            re.IGNORECASE,
+        ),
+        "<when>",
+    ),
+    (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<when>"),
 ]
 _ASIDE_BEFORE = re.compile(
     r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|[fpqstuw]ps|mfu|runtime|seconds|secs?|wall|mem|memory|(?:gb_)?free|pid|port"

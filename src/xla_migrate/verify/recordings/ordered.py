@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..judge.compare import Comparison
-from ..judge.divergence import Divergence, at_the_start
+from ..judge.divergence import Divergence, Quantity, at_the_start
 from ..judge.judgement import Check, Judgement, Status
 from . import data
 
@@ -61,6 +61,9 @@ def is_to_locate(comparison: Comparison) -> bool:
     """Return True if data and initial weights agree and the numbers do not: a module or the optimizer is at fault."""
     names = {v.name for v in comparison.failed}
     explained = names & {Check.SAME_DATA, Check.SAME_WEIGHTS, Check.SAME_STEPS}
+    found = comparison.divergence
+    if found is not None and found.quantity is Quantity.NO_GRADIENT:
+        return False
     return bool(names & {Check.NUMBERS, Check.BF16}) and not explained
 
 
