@@ -156,3 +156,15 @@ def test_a_loss_scaler_unscales() -> None:
         scaler.step(optimizer)
         scaler.update()
     assert weight.tolist() == [-0.5] * 3
+
+
+def test_what_is_written_into_a_view_on_xla_stays() -> None:
+    torch_xla = pytest.importorskip("torch_xla")
+    device = torch_xla.device()
+    with Computing(True), OneType():
+        moved, made = torch.zeros(3, 2).to(device), torch.full((3, 2), 1.0, device=device)
+        moved[1] = made[0] * 2
+        made[2] = torch.arange(2.0, device=device)
+        made.index_copy_(0, torch.tensor([0], device=device), torch.zeros(1, 2, device=device))
+        found = moved.cpu().tolist(), made.cpu().tolist(), (moved + made).sum().item()
+    assert found == ([[0, 0], [2, 2], [0, 0]], [[0, 0], [1, 1], [0, 1]], 7.0)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import get_worker_info
 
 from ..device.device_values import real_device
@@ -86,16 +86,18 @@ class Computing(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
-            if func._schema.name in _MOVES:
-                return func(*args, **_kept_wide(func, args, kwargs))
-            if func._schema.name == _UNSCALE:
-                factor = torch.ops.aten._to_copy.default(args[2], dtype=torch.float32)
-                return func(args[0], args[1], factor)
-            if func._schema.name == _RESCALE or not _computes(func) or _loading():
-                return func(*args, **kwargs)
-            return self._computed(func, args, kwargs)
+            return _writable(self._result(func, args, kwargs or {}), (args, kwargs))
+
+    def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func._schema.name in _MOVES:
+            return func(*args, **_kept_wide(func, args, kwargs))
+        if func._schema.name == _UNSCALE:
+            factor = torch.ops.aten._to_copy.default(args[2], dtype=torch.float32)
+            return func(args[0], args[1], factor)
+        if func._schema.name == _RESCALE or not _computes(func) or _loading():
+            return func(*args, **kwargs)
+        return self._computed(func, args, kwargs)
 
     def _computed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         written: Written = []
@@ -126,6 +128,20 @@ class Computing(TorchDispatchMode):
         errors = torch.ops.aten.rand.generator(value.shape, generator=self.chance, **kind)
         shares = errors.mul_(-self.roughness).add_(1)
         value.mul_(torch.ops.aten._to_copy.default(shares, device=real_device(value)))
+
+
+def _writable(out: Any, given: Any) -> Any:
+    """Return `out`, wrapped if it is a new tensor of XLA: torch_xla adds no wrapper where a dispatch mode is active.
+
+    Without it everything that is written into a view of the tensor is lost.
+    """
+    if not _is_of_xla(out) or any(map(_is_of_xla, tree_leaves(given))):
+        return out
+    return out if torch._is_functional_tensor(out) else torch._to_functional_tensor(out)
+
+
+def _is_of_xla(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and real_device(value).type == "xla"
 
 
 class OneType(TorchFunctionMode):
