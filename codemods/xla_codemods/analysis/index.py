@@ -115,6 +115,14 @@ class Index:
                 self._attributes.setdefault(node.attr, []).append((node, scope))
         return self._attributes.get(name, [])
 
+    def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]:
+        """Return the subscripts with the constant `key`, in source order."""
+        return [
+            (node, scope)
+            for node, scope in self.of(ast.Subscript)
+            if isinstance(node.slice, ast.Constant) and node.slice.value == key
+        ]
+
     def assignments(self, text: str, scope: Scope | None = None) -> list[tuple[ast.Assign, Scope]]:
         """Return the assignments with a target that is spelled `text`, in `scope` or in all."""
         if not self._assigned:

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import Protocol
 
-from ..analysis.bindings import Binding
+from ..analysis.bindings import ITERATED, Binding
 from ..analysis.inference.unpacking import part
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import argument_for, parameters, returned
+from ..analysis.syntax import argument_for, parameters, returned, unparsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -21,6 +21,8 @@ class _Nodes(Protocol):
     def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
     def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
+    def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]: ...
+    def assignments(self, text: str) -> list[tuple[ast.Assign, Scope]]: ...
 
 
 class _File(Protocol):
@@ -45,9 +47,13 @@ def sources(file: _File, node: ast.expr) -> list[ast.expr]:
             return [value]
         case ast.Name(ctx=ast.Load()):
             return [s for b in file.reaching(node) for s in _bound(file, node, b)]
-        case ast.Attribute(attr=name, ctx=ast.Load()):
+        case ast.Attribute(attr=name, ctx=ast.Load(), value=ast.Name(id="self")):
             owner = _class_of(file, node)
             return [s for a in _attributes(file, owner, name) for s in _stored(file, a)]
+        case ast.Attribute(ctx=ast.Load()):
+            return _assigned(file, node)
+        case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=str(key))):
+            return [*_assigned(file, node), *_entries(file, owner, key)]
         case ast.Call():
             return _returned(called(file, node))
     return []
@@ -105,12 +111,24 @@ def _bound(file: _File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     if binding.how == "assign":
         value = part(binding)
         return [] if value is None else [value]
+    if binding.how == "for":
+        return _elements(binding.value, binding.path)
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
     if binding.how != "parameter" or not isinstance(function, _FUNCTIONS):
         return []
     given = (argument(file, node.id, function, call) for call in callers(file, function))
     return [value for value in (*given, binding.value) if value is not None]
+
+
+def _elements(several: ast.expr | None, path: tuple[int, ...]) -> list[ast.expr]:
+    """Return what `path` takes of the elements: `loader` of `for name, loader in (("a", x), ("b", y))`."""
+    if not path:
+        return [] if several is None else [several]
+    if not isinstance(several, (ast.Tuple, ast.List)):
+        return []
+    taken = several.elts if path[0] == ITERATED else several.elts[path[0] : path[0] + 1]
+    return [each for element in taken for each in _elements(element, path[1:])]
 
 
 def _returned(function: FunctionNode | None) -> list[ast.expr]:
@@ -138,6 +156,24 @@ def _attributes(file: _File, owner: ast.ClassDef | None, name: str) -> list[ast.
     return [node for node, _ in file.index.attributes(name) if _class_of(file, node) is owner]
 
 
+def _assigned(file: _File, node: ast.expr) -> list[ast.expr]:
+    """Return what the file assigns to an attribute or entry that is spelled like `node`."""
+    return [statement.value for statement, _ in file.index.assignments(unparsed(node))]
+
+
+def _entries(file: _File, owner: ast.expr, key: str) -> list[ast.expr]:
+    """Return the entry `key` of the dictionaries that are assigned to the name `owner`."""
+    found = []
+    for binding in file.reaching(owner) if isinstance(owner, ast.Name) else ():
+        match binding.value if binding.how == "assign" and not binding.path else None:
+            case ast.Dict(keys=keys, values=values):
+                pairs = ((getattr(k, "value", None), v) for k, v in zip(keys, values))
+                found += [value for name, value in pairs if name == key]
+            case ast.Call(func=ast.Name(id="dict"), keywords=given):
+                found += [k.value for k in given if k.arg == key]
+    return found
+
+
 def _stored(file: _File, target: ast.Attribute) -> list[ast.expr]:
     """Return what an assignment gives `target`."""
     match file.parent(target):
@@ -151,6 +187,7 @@ def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
     parent = file.parent(node)
     if isinstance(parent, ast.expr):
         yield parent
+    yield from _reads_of_entry(file, node, parent)
     around = parent
     while isinstance(around, (ast.Tuple, ast.List)):
         around = file.parent(around)
@@ -158,6 +195,8 @@ def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
         case ast.Assign(targets=targets):
             yield from _loads(file, targets)
         case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+            yield from _loads(file, [target])
+        case ast.For(target=target) | ast.comprehension(target=target):
             yield from _loads(file, [target])
         case ast.Return():
             function = file.index.scope(around).function
@@ -171,6 +210,18 @@ def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
             yield from _parameters(file, function) if function is not None else ()
 
 
+def _reads_of_entry(file: _File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:
+    """Yield the subscripts that may read the value `node` of a dictionary."""
+    keys: list[ast.expr | None] = []
+    if isinstance(parent, ast.Dict):
+        keys = [key for key, value in zip(parent.keys, parent.values) if value is node]
+    elif isinstance(parent, ast.keyword) and parent.arg is not None:
+        keys = [ast.Constant(parent.arg)]
+    for key in keys:
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            yield from (read for read, _ in file.index.subscripts(key.value))
+
+
 def _loads(file: _File, targets: list[ast.expr]) -> Iterator[ast.expr]:
     for target in targets:
         match target:
@@ -179,7 +230,9 @@ def _loads(file: _File, targets: list[ast.expr]) -> Iterator[ast.expr]:
                 names = file.index.names_of(home[0], name) if home is not None else []
                 yield from (load for load, _ in names)
             case ast.Attribute(attr=name):
-                yield from _attributes(file, _class_of(file, target), name)
+                yield from (node for node, _ in file.index.attributes(name))
+            case ast.Subscript(slice=ast.Constant(value=str(key))):
+                yield from (node for node, _ in file.index.subscripts(key))
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 yield from _loads(file, parts)
 

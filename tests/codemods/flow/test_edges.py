@@ -58,6 +58,12 @@ PROGRAMS = {
             def same(self, x):
                 used(x)
         C().run()""",
+    "a dictionary": "a = {'x': made()}\nused(a['x'])",
+    "a dictionary of keywords": "a = dict(x=made())\nused(a['x'])",
+    "an entry": "a = {}\na['x'] = made()\nused(a['x'])",
+    "an attribute of another object": "class C: pass\nc = C()\nc.x = made()\nused(c.x)",
+    "elements": "for x, (y, z) in [(1, (made(), 2))]:\n    used(y)",
+    "elements of a comprehension": "[used(x) for x in (made(),)]",
     "a loop": "a = None\nfor i in range(2):\n    if a:\n        used(a)\n    a = made()",
 }
 # Flows that happen and have no edge yet.
@@ -67,7 +73,6 @@ MISSING = {
     "setattr": "class C: pass\nc = C()\nsetattr(c, 'x', made())\nused(c.x)",
     "a comprehension": "for x in [y for y in [made()]]:\n    used(x)",
     "partial": "import functools\ndef f(x):\n    used(x)\nfunctools.partial(f, made())()",
-    "a dictionary": "a = {'x': made()}\nused(a['x'])",
     "a generator": "def f():\n    yield made()\nfor x in f():\n    used(x)",
     "a context manager": """
         import contextlib

@@ -7,11 +7,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach
+from ...flow.edges import calls_by_name, sources
 from ..nodes import walk
-from ..syntax import argument_for, keyword, returned
+from ..syntax import keyword
 from .words import Word, commands
 
 if TYPE_CHECKING:
+    from ..scopes import FunctionNode
     from ..script import Script
 
 # What runs a command that it is given as the argument of this number.
@@ -41,7 +44,6 @@ RUNNERS_OF_WORDS = {"asyncio.create_subprocess_exec": 0, "os.execlp": 1, "os.exe
 # Methods of what task runners hand to a function, and of IPython's shell, that run a command.
 METHODS = ("run", "sudo", "local", "system", "getoutput")
 _TASK_RUNNERS = ("invoke", "fabric", "nox")
-_MOST_HANDS = 3  # through which a command comes
 
 
 class Piece(NamedTuple):
@@ -73,7 +75,7 @@ def commands_of(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
     given = call.args[place] if len(call.args) > place else None
     given = given or keyword(call, "args") or keyword(call, "command") or keyword(call, "cmd")
     if given is not None:
-        yield from _given(script, given, _MOST_HANDS)
+        yield from _given(script, given)
 
 
 def commands_of_method(script: Script, call: ast.Call) -> Iterator[PythonCommand]:
@@ -84,7 +86,7 @@ def commands_of_method(script: Script, call: ast.Call) -> Iterator[PythonCommand
     if home == "nox":
         yield from _listed(script, call.args)
     elif home or _is_of_ipython(script, call.func.value):
-        yield from _given(script, call.args[0], _MOST_HANDS)
+        yield from _given(script, call.args[0])
 
 
 def _task_runner(script: Script, owner: ast.expr) -> str:
@@ -112,45 +114,28 @@ def _is_of_ipython(script: Script, owner: ast.expr) -> bool:
     return isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith("get_ipython")
 
 
-def _given(script: Script, node: ast.expr, hands: int) -> Iterator[PythonCommand]:
+def _given(script: Script, node: ast.expr) -> Iterator[PythonCommand]:
+    for part in reach([node], lambda part: _sources(script, part)):
+        if isinstance(part, (ast.List, ast.Tuple)) or _begins_a_list(part):
+            yield from _listed(script, [*_items(part), *_appended(script, part)])
+        elif not isinstance(part, ast.Name) and not _sources(script, part):
+            yield from _line(script, part)
+
+
+def _sources(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return what gives the text or list `node`, also by its parts."""
     match node:
-        case ast.List() | ast.Tuple():
-            yield from _listed(script, node.elts)
-        case ast.BinOp(op=ast.Add()) if _begins_a_list(node):
-            yield from _listed(script, _items(node))
-        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[parts]):
-            yield from _given(script, parts, hands)
-        case ast.Call(func=ast.Attribute(value=text, attr="split"), args=[]):
-            yield from _given(script, text, hands)
-        case ast.Call(args=[text, *_]) if script.dotted(node.func) == "shlex.split":
-            yield from _given(script, text, hands)
-        case ast.Call() if hands and (function := script.value(node.func).definition) is not None:
-            for value in returned(function) if isinstance(function, ast.FunctionDef) else ():
-                yield from _given(script, value, hands - 1)
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from _given(script, body, hands)
-            yield from _given(script, orelse, hands)
-        case ast.Name():
-            if hands:
-                yield from _named(script, node, hands - 1)
-        case _:
-            yield from _line(script, node)
-
-
-def _named(script: Script, name: ast.Name, hands: int) -> Iterator[PythonCommand]:
-    """Yield what the name may be: by its bindings or, for a parameter, by the calls in this file."""
-    function = script.function(name)
-    for binding in script.reaching(name):
-        if binding.how == "parameter" and function is not None:
-            for argument in _passed(script, function, name.id):
-                yield from _given(script, argument, hands)
-        elif binding.how == "assign" and binding.value is not None and not binding.path:
-            if isinstance(binding.value, ast.List) or _begins_a_list(binding.value):
-                home = script.function(binding.node) or script.tree
-                items = [*_items(binding.value), *_appended(home, name.id)]
-                yield from _listed(script, items)
-            else:
-                yield from _given(script, binding.value, hands)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[inner]):
+            return [inner]
+        case ast.Call(func=ast.Attribute(value=inner, attr="split"), args=[]):
+            return [inner]
+        case ast.Call(args=[inner, *_]) if script.dotted(node.func) == "shlex.split":
+            return [inner]
+        case ast.Name(id=name):
+            return [*sources(script, node), *_rest(script, script.function(node), name)]
+        case ast.Call() | ast.IfExp():
+            return sources(script, node)
+    return []
 
 
 def _begins_a_list(node: ast.expr) -> bool:
@@ -166,8 +151,13 @@ def _items(node: ast.expr) -> list[ast.expr]:
     return list(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else [node]
 
 
-def _appended(home: ast.AST, name: str) -> Iterator[ast.expr]:
-    """What `name.append(x)`, `name.extend([...])` and `name += [...]` put behind the items of a list."""
+def _appended(script: Script, made: ast.expr) -> Iterator[ast.expr]:
+    """What `name.append(x)`, `name.extend([...])` and `name += [...]` put behind the items of the list that `made` makes."""
+    match script.parent(made):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            home = script.function(made) or script.tree
+        case _:
+            return
     for node in walk(home):
         match node:
             case ast.AugAssign(target=ast.Name(id=target), op=ast.Add(), value=value):
@@ -178,17 +168,12 @@ def _appended(home: ast.AST, name: str) -> Iterator[ast.expr]:
                     yield from [value] if method == "append" else _items(value)
 
 
-def _passed(script: Script, function: ast.AST, name: str) -> Iterator[ast.expr]:
-    """What the calls of a function pass for its parameter `name`, in this file."""
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return
-    is_method = isinstance(script.parent(function), ast.ClassDef)
-    for call, _ in script.index.calls_of(function.name):
-        given = argument_for(name, function, call, skip_self=is_method)
-        if given is not None:
-            yield given
-        elif function.args.vararg is not None and function.args.vararg.arg == name:
-            yield ast.Tuple(call.args, ast.Load())
+def _rest(script: Script, function: FunctionNode | None, name: str) -> list[ast.expr]:
+    """Return what the calls of `function`, in this file, pass for its parameter `*name`."""
+    rest = function.args.vararg if function is not None else None
+    if function is None or rest is None or rest.arg != name:
+        return []
+    return [ast.Tuple(call.args, ast.Load()) for call in calls_by_name(script, function)]
 
 
 def _listed(script: Script, items: Sequence[ast.expr]) -> Iterator[PythonCommand]:

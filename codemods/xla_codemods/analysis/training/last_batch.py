@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..scopes import Scope
-from ..syntax import argument_for, keyword
+from ...flow.closure import reach
+from ...flow.edges import sources
+from ..syntax import keyword
 from .training import STEP, Loop
 
 if TYPE_CHECKING:
@@ -32,49 +33,18 @@ def uneven_loaders(script: Script) -> Iterator[ast.Call]:
 
 
 def _calls(script: Script, loop: Loop) -> Iterator[ast.Call]:
-    for driver in loop.drivers:
-        yield from _made(script, driver.node, driver.scope, 0)
+    """Yield the loader calls that `loop` may iterate over."""
 
+    def step(node: ast.expr) -> list[ast.expr]:
+        if not isinstance(node, ast.Call):  # `loader = accelerator.prepare(loader)` hides it
+            plain = [b.value for b in script.bindings(node) if b.how == "assign" and not b.path]
+            return [*sources(script, node), *(value for value in plain if value is not None)]
+        dotted = script.dotted(node.func) or ""
+        return node.args[:1] if dotted.endswith("MpDeviceLoader") else []
 
-def _made(script: Script, node: ast.expr, scope: Scope, depth: int) -> Iterator[ast.Call]:
-    """The loader calls that `node` may stand for."""
-    match node:
-        case ast.Call(func=func, args=args):
-            if script.dotted(func, scope) in _LOADERS:
-                yield node
-            elif args and (script.dotted(func, scope) or "").endswith("MpDeviceLoader"):
-                yield from _made(script, args[0], scope, depth)
-        case ast.Name(id=name) if depth < 4:
-            found = scope.find(name)
-            for binding in found[1] if found else ():
-                if binding.how == "assign" and not binding.path and binding.value is not None:
-                    assert found is not None
-                    yield from _made(script, binding.value, found[0], depth + 1)
-                elif binding.how == "for" and isinstance(binding.value, (ast.Tuple, ast.List)):
-                    assert found is not None
-                    for one in _parts(binding.value, binding.path[1:]):
-                        yield from _made(script, one, found[0], depth + 1)
-                elif binding.how == "parameter" and isinstance(binding.node, ast.arg):
-                    yield from _given(script, binding.node, depth + 1)
-
-
-def _parts(several: ast.Tuple | ast.List, path: tuple[int, ...]) -> Iterator[ast.expr]:
-    """What `path` takes of the elements: `loader` of `for name, loader in (("a", x), ("b", y))`."""
-    for element in several.elts:
-        if not path:
-            yield element
-        elif isinstance(element, (ast.Tuple, ast.List)) and -1 < path[0] < len(element.elts):
-            yield element.elts[path[0]]
-
-
-def _given(script: Script, parameter: ast.arg, depth: int) -> Iterator[ast.Call]:
-    function = script.function(parameter)
-    if function is None:
-        return
-    for call, scope in script.index.calls_of(function.name):
-        given = argument_for(parameter.arg, function, call, skip_self=False)
-        if given is not None and script.value(call.func, scope).definition is function:
-            yield from _made(script, given, scope, depth)
+    for node in reach((driver.node for driver in loop.drivers), step):
+        if isinstance(node, ast.Call) and script.dotted(node.func) in _LOADERS:
+            yield node
 
 
 def _keeps_last(call: ast.Call) -> bool:

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
-from ....flow.edges import passed
+from ....flow.edges import sources
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
-from ...scopes import Scope
-from ...syntax import keyword
 from ..availability import asks_availability
 from ..specs import Devices
 
@@ -66,37 +64,8 @@ def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
             yield from values
         case ast.Call(func=ast.Name(id="bool"), args=[inner]):
             yield inner
-        case ast.Name(id=name):
-            for binding in script.bindings(node):
-                if binding.how in {"assign", "augment", "parameter"} and not binding.path:
-                    if binding.value is not None:
-                        yield binding.value
-                if binding.how == "parameter":
-                    function = script.function(binding.node)
-                    yield from filter(None, passed(script, function, name))
-        case ast.Attribute():
-            for statement, _ in script.index.assignments(ast.unparse(node)):
-                yield statement.value
-        case ast.Subscript(value=owner, slice=ast.Constant(value=str(key))):
-            for statement, _ in script.index.assignments(ast.unparse(node)):
-                yield statement.value
-            yield from _entries(script, owner, key)
-
-
-def _entries(script: ParsedFile, owner: ast.expr, key: str) -> Iterator[ast.expr]:
-    """Yield the entry `key` of the dictionaries that `owner` is bound to."""
-    scope: Scope = script.index.scope(owner)
-    found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
-    for binding in found[1] if found is not None else ():
-        match binding.value:
-            case ast.Dict(keys=keys, values=values):
-                for each, value in zip(keys, values):
-                    if isinstance(each, ast.Constant) and each.value == key:
-                        yield value
-            case ast.Call(func=ast.Name(id="dict")) as call:
-                value_given = keyword(call, key)
-                if value_given is not None:
-                    yield value_given
+        case ast.Name() | ast.Attribute() | ast.Subscript() | ast.Call():
+            yield from sources(script, node)
 
 
 def _is_text(node: ast.expr) -> bool:

@@ -172,7 +172,7 @@ def _is_device(script: ParsedFile, node: ast.AST, scope: Scope) -> bool:
     value = script.value(node, scope)
     if value.has(DEVICE) and not value.has(STRING):
         return True
-    return value.has(DEVICE) and is_xla_or_renamed(script, node)
+    return value.has(DEVICE) and isinstance(node, ast.expr) and is_xla_or_renamed(script, node)
 
 
 class _Words:

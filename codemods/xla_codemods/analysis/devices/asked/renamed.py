@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ...flow import reaching
+from ....flow.closure import reach
+from ....flow.edges import sources
 from ...inference.library_types import RUNTIME
 from ...scopes import Scope, resolve
 from ...syntax import returned
@@ -13,20 +14,19 @@ from ..literal_context import NAME
 from ..literals import DeviceLiterals
 
 if TYPE_CHECKING:
-    from ...bindings import Binding
     from ...parsed_file import ParsedFile
 
 _DEEPEST = 6  # names and calls from a use to the string
 
 
-def is_renamed(script: ParsedFile, node: ast.AST) -> bool:
+def is_renamed(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if `node` may be such a string, or a choice of one, so comparisons with "cuda" must change."""
-    return script.cached(_Renamed).is_one(node, script.index.scope(node), _DEEPEST)
+    return script.cached(_Renamed).is_one(node)
 
 
-def is_xla_or_renamed(script: ParsedFile, node: ast.AST) -> bool:
+def is_xla_or_renamed(script: ParsedFile, node: ast.expr) -> bool:
     """The same, before the script is rewritten and after: `kind = xla.device_type()`."""
-    return script.cached(_RenamedOrXla).is_one(node, script.index.scope(node), _DEEPEST)
+    return script.cached(_RenamedOrXla).is_one(node)
 
 
 class _Renamed:
@@ -39,70 +39,19 @@ class _Renamed:
             for placed in script.cached(DeviceLiterals).all
             if placed.place == NAME and not placed.of_devices
         }
-        self._kept: dict[str, list[tuple[ast.Assign, ast.expr, Scope]]] | None = None
 
-    def is_one(self, node: ast.AST | None, scope: Scope, depth: int) -> bool:
-        if node is None or depth == 0:
-            return False
-        if node in self.literals:
-            return True
-        match node:
-            case ast.IfExp(body=first, orelse=second):
-                return any(self.is_one(part, scope, depth) for part in (first, second))
-            case ast.BoolOp(values=parts):
-                return any(self.is_one(part, scope, depth) for part in parts)
-            case ast.NamedExpr(value=inner):
-                return self.is_one(inner, scope, depth)
-            case ast.Name(id=name):
-                found = scope.find(name)
-                if found is None:
-                    return False
-                home, bindings = found
-                reached = reaching(bindings, node, home, self.script.parents)
-                return any(self._binds_one(node, b, home, depth) for b in reached)
-            case ast.Attribute() | ast.Subscript():
-                return self._is_kept(node, scope, depth) or self._is_of_a_module(node, scope)
-            case ast.Call(func=func):
-                if self.rewritten and _is_the_runtimes(func, scope):
-                    return True
-                function = self.script.value(func, scope).definition
-                if isinstance(function, ast.FunctionDef):
-                    inside = self.script.inference.inner(function, scope)
-                    return any(self.is_one(r, inside, depth - 1) for r in returned(function))
-                return self._is_of_a_module(func, scope)
-        return False
+    def is_one(self, node: ast.expr) -> bool:
+        return any(map(self._ends, reach([node], lambda value: sources(self.script, value))))
 
-    def _binds_one(self, use: ast.Name, binding: Binding, home: Scope, depth: int) -> bool:
-        if binding.how == "import":
-            return self._is_of_a_module(use, home)
-        return (
-            binding.how == "assign"
-            and not binding.path
-            and self.is_one(binding.value, home, depth - 1)
-        )
-
-    def _is_kept(self, node: ast.Attribute | ast.Subscript, scope: Scope, depth: int) -> bool:
-        """`args.where`, `config["where"]`, by what the file puts there."""
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            found = scope.find(node.value.id)
-            for binding in found[1] if found is not None else ():
-                match binding.value, node.slice:
-                    case ast.Dict(keys=keys, values=values), ast.Constant(value=wanted):
-                        for key, value in zip(keys, values):
-                            if getattr(key, "value", None) == wanted:
-                                return self.is_one(value, found[0], depth - 1)  # type: ignore[index]
-        if self._kept is None:
-            self._kept = {}
-            for statement, inside in self.script.index.of(ast.Assign):
-                for target in statement.targets:
-                    if isinstance(target, (ast.Attribute, ast.Subscript)):
-                        entry = (statement, statement.value, inside)
-                        self._kept.setdefault(ast.unparse(target), []).append(entry)
-        text = ast.unparse(node)
-        return any(
-            self.is_one(value, inside, depth - 1)
-            for statement, value, inside in self._kept.get(text, ())
-            if not text.startswith("self.") or _class_of(scope) is _class_of(inside)
+    def _ends(self, node: ast.expr) -> bool:
+        """Return True if `node` is such a string itself, or comes from another module that has one."""
+        scope = self.script.index.scope(node)
+        if isinstance(node, ast.Call):
+            if self.rewritten and _is_the_runtimes(node.func, scope):
+                return True
+            return self._is_of_a_module(node.func, scope)
+        return node in self.literals or (
+            isinstance(node, (ast.Name, ast.Attribute)) and self._is_of_a_module(node, scope)
         )
 
     def _is_of_a_module(self, node: ast.expr, scope: Scope) -> bool:
@@ -137,10 +86,3 @@ def _chooses(node: ast.expr | None, scope: Scope) -> bool:
 
 def _is_the_runtimes(func: ast.expr, scope: Scope) -> bool:
     return resolve(func, scope) == f"{RUNTIME}.device_type"
-
-
-def _class_of(scope: Scope) -> ast.AST | None:
-    inside: Scope | None = scope
-    while inside is not None and not isinstance(inside.node, ast.ClassDef):
-        inside = inside.parent
-    return inside.node if inside is not None else None

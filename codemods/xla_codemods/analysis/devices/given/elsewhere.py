@@ -3,14 +3,86 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...inference.values import DEVICE, STRING
-from ...syntax import is_cuda_string, name_of
-from .filled_fields import is_filled_field
+from ...inference.values import DEVICE, GIVEN, STRING
+from ...syntax import is_cuda_string, keyword, name_of
+from ..specs import is_device_name
 
 if TYPE_CHECKING:
     from ...script import Script
+
+# Fields of settings that name a device and that something outside the code fills: a YAML file, a command line.
+
+
+def is_filled_field(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is a field `device: str` of an object whose class is filled from outside the code."""
+    if not isinstance(node, ast.Attribute) or not is_device_name(node.attr):
+        return False
+    definition = script.value(node.value).definition
+    return (
+        isinstance(definition, ast.ClassDef)
+        and _is_text_field(definition, node.attr)
+        and (definition.name, node.attr) in script.cached(_filled)
+    )
+
+
+def _is_text_field(definition: ast.ClassDef, name: str) -> bool:
+    return any(
+        isinstance(field, ast.AnnAssign)
+        and ast.unparse(field.target) == name
+        and "str" in ast.unparse(field.annotation)
+        for field in definition.body
+    )
+
+
+def _filled(script: Script) -> frozenset[tuple[str, str]]:
+    """Return the classes of this file with each device field that may hold what the code does not say."""
+    found: set[tuple[str, str]] = set()
+    for definition, _ in script.index.of(ast.ClassDef):
+        for field in definition.body:
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                name = field.target.id
+                if (
+                    is_device_name(name)
+                    and not _is_converted(script, definition, name)
+                    and any(_fillings(script, definition, name))
+                ):
+                    found.add((definition.name, name))
+    return frozenset(found)
+
+
+def _is_converted(script: Script, definition: ast.ClassDef, field: str) -> bool:
+    """Return True if the class itself assigns the field, as a `__post_init__` does that makes it a device."""
+    assigned = script.index.assignments(f"self.{field}")
+    return any(definition in script.ancestors(statement) for statement, _ in assigned)
+
+
+def _fillings(script: Script, definition: ast.ClassDef, field: str) -> Iterator[bool]:
+    """Yield for each use of the class if it fills `field` with what the code does not say."""
+    if script.project is not None:
+        yield script.project.wants(definition.name)
+    for node, _ in script.index.names(definition.name):
+        yield _fills(script, node, field)
+    for node, _ in script.index.names("cls"):
+        if definition in script.ancestors(node):
+            yield _fills(script, node, field)
+
+
+def _fills(script: Script, name: ast.Name, field: str) -> bool:
+    parent = script.parent(name)
+    if isinstance(parent, ast.Call) and parent.func is name:
+        given = keyword(parent, field)
+        if given is not None:
+            value = script.value(given)
+            return not isinstance(given, ast.Constant) and (not value.kinds or value.has(GIVEN))
+        spread = any(argument.arg is None for argument in parent.keywords)
+        return spread or any(isinstance(argument, ast.Starred) for argument in parent.args)
+    if isinstance(parent, ast.arg):  # `@pyrallis.wrap()` makes it from the annotation
+        function = script.parent(script.parent(parent) or parent)
+        return bool(getattr(function, "decorator_list", ()))
+    return isinstance(parent, (ast.Call, ast.keyword, ast.Tuple, ast.List))
 
 
 def is_from_elsewhere(script: Script, part: ast.expr) -> bool:
