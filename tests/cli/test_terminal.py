@@ -151,3 +151,17 @@ def test_closed_streams(here: Path) -> None:
             capture_output=True,
         )
         assert answer.returncode == 1, closing
+
+
+def test_added_lines_are_shown_with_the_finding_whose_fix_adds_them(here: Path) -> None:
+    (here / "train.py").write_text(
+        "import torch\nfrom transformers import set_seed\nSEED = 3\nset_seed(SEED)\n"
+        "model = torch.nn.Linear(4, 2).cuda()\nloss = model(x).mean()\nloss.backward()\n"
+        "optimizer.step()\n"
+    )
+    text = plain(on_terminal(here, "check", "train.py"))
+    seeds = text[text.index("[XLA124]") :].split("\n\n")[0].splitlines()
+    assert seeds[-2:] == [
+        "  = safe fix:",
+        "    + xla.manual_seed(SEED, device_only=True)",
+    ]

@@ -82,8 +82,9 @@ def flags(script: Script, flag: ast.expr, scope: Scope) -> Iterator[Finding]:
     first = next((t for (t, _), name in zip(given, names) if name.startswith(_HOME)), flag)
     if first is not flag:
         return  # the first speaks for all
-    message = f"`{ast.unparse(first)}` has no effect on XLA: remove it"
+    message = f"`{ast.unparse(first)}` has no effect on XLA: use `xla.set_cudnn`, which sets it on CUDA only"
     if names == [f"{_HOME}fastest"]:  # which never was a flag of torch's
+        message = f"`{ast.unparse(first)}` has no effect: remove it"
         yield RULE.finding(script, first, message, remove(node))
     elif any(name not in (*_FLAGS, MATMUL) for name in names):
         if any(name in _FLAGS for name in names):

@@ -54,15 +54,18 @@ class Excerpts:
         if self._new is None:
             self._new = self._migrated()
         old, new = self._lines.get(row.cell, []), self._new.get(row.cell, [])
-        out: list[str] = []
         if row.cell not in self._codes:
             from xla_codemods.line_diff import opcodes
 
             self._codes[row.cell] = opcodes(old, new)
-        for tag, start, end, first, last in self._codes[row.cell]:
-            if tag != "equal" and start < row.end_line and max(end, start + 1) > row.line - 1:
-                out += [f"- {line}" for line in old[start:end]]
-                out += [f"+ {line}" for line in new[first:last]]
+        codes = [code for code in self._codes[row.cell] if code[0] != "equal"]
+        found = [c for c in codes if c[1] < row.end_line and c[2] > row.line - 1]
+        if not found:  # lines are added before or after those of the finding
+            found = [c for c in codes if c[1] == c[2] and row.line - 1 <= c[1] <= row.end_line]
+        out: list[str] = []
+        for _, start, end, first, last in found:
+            out += [f"- {line}" for line in old[start:end]]
+            out += [f"+ {line}" for line in new[first:last]]
         return out
 
     def _of(self, path: str) -> _Lines:
