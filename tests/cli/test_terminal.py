@@ -155,7 +155,7 @@ def test_closed_streams(here: Path) -> None:
 
 def test_added_lines_are_shown_with_the_finding_whose_fix_adds_them(here: Path) -> None:
     (here / "train.py").write_text(
-        "import torch\nfrom transformers import set_seed\nSEED = 3\nset_seed(SEED)\n"
+        "import torch\nfrom transformers import set_seed\nSEED = 3\nset_seed(SEED)\nWIDTH = 4\n"
         "model = torch.nn.Linear(4, 2).cuda()\nloss = model(x).mean()\nloss.backward()\n"
         "optimizer.step()\n"
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import NamedTuple
 
+from ..line_diff import opcodes
 from .tokens import closes, code_tokens, opens
 
 
@@ -18,8 +18,7 @@ class Replaced(NamedTuple):
 def replaced_lines(text: list[str], original: list[str]) -> dict[int, Replaced]:
     """Return the original of each line of `text` that was changed; inserted lines have none."""
     found = {}
-    matcher = difflib.SequenceMatcher(None, original, text)
-    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+    for kind, i1, i2, j1, j2 in opcodes(original, text):
         if kind == "replace":
             longest = max(map(len, original[i1:i2]))
             for k in range(j1, j2):
