@@ -107,6 +107,10 @@ class Index:
                     around = self.function(around)
         return self._below[name].get(function, [])
 
+    def reads_of(self, owner: Scope, name: str) -> list[ast.Name]:
+        """Return the reads of `name` of `owner`, also in functions inside it, in source order."""
+        return [n for n, _ in self.names_of(owner, name) if isinstance(n.ctx, ast.Load)]
+
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:
         """Return the attributes called `name`, of any object, in source order."""
         if self._attributes is None:

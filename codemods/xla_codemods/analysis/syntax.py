@@ -49,6 +49,17 @@ def unparsed(node: ast.AST) -> str:
     return ".".join(reversed(names))
 
 
+def dict_entries(node: ast.AST | None) -> list[tuple[str, ast.expr]]:
+    """Return the entries with constant keys of `{"a": 1}` and `dict(a=1)`."""
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            names = (getattr(key, "value", None) for key in keys)
+            return [(n, value) for n, value in zip(names, values) if isinstance(n, str)]
+        case ast.Call(func=ast.Name(id="dict"), keywords=given):
+            return [(k.arg, k.value) for k in given if k.arg is not None]
+    return []
+
+
 def handed_through(call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """The arguments of a call, with what stands before each: `*`, `closure=`, `**`."""
     for argument in call.args:

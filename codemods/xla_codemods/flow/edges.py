@@ -9,7 +9,7 @@ from typing import Protocol
 from ..analysis.bindings import ITERATED, Binding
 from ..analysis.inference.unpacking import part
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import argument_for, parameters, returned, unparsed
+from ..analysis.syntax import argument_for, dict_entries, parameters, returned, unparsed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -165,12 +165,8 @@ def _entries(file: _File, owner: ast.expr, key: str) -> list[ast.expr]:
     """Return the entry `key` of the dictionaries that are assigned to the name `owner`."""
     found = []
     for binding in file.reaching(owner) if isinstance(owner, ast.Name) else ():
-        match binding.value if binding.how == "assign" and not binding.path else None:
-            case ast.Dict(keys=keys, values=values):
-                pairs = ((getattr(k, "value", None), v) for k, v in zip(keys, values))
-                found += [value for name, value in pairs if name == key]
-            case ast.Call(func=ast.Name(id="dict"), keywords=given):
-                found += [k.value for k in given if k.arg == key]
+        if binding.how == "assign" and not binding.path:
+            found += [value for name, value in dict_entries(binding.value) if name == key]
     return found
 
 

@@ -108,10 +108,10 @@ def _task_runner(script: Script, owner: ast.expr) -> str:
 
 def _is_of_ipython(script: Script, owner: ast.expr) -> bool:
     """`get_ipython()`, also by a name for it."""
-    if isinstance(owner, ast.Name):
-        values = [b.value for b in script.reaching(owner)]
-        return any(v is not None and _is_of_ipython(script, v) for v in values if v is not owner)
-    return isinstance(owner, ast.Call) and ast.unparse(owner.func).endswith("get_ipython")
+    return any(
+        isinstance(node, ast.Call) and ast.unparse(node.func).endswith("get_ipython")
+        for node in reach([owner], lambda node: sources(script, node))
+    )
 
 
 def _given(script: Script, node: ast.expr) -> Iterator[PythonCommand]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..inference.instances import CALLED_AS_INSTANCE
 from ..inference.values import CLASS
 from ..scopes import Binding, FunctionNode, Scope, resolve
-from ..syntax import is_static, keyword, name_of
+from ..syntax import dict_entries, is_static, keyword, name_of
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -100,11 +100,7 @@ class Callees:
         given = keyword(call, "args") or (rest[0] if rest and last in _SPAWNING else None)
         arguments = list(given.elts) if isinstance(given, (ast.Tuple, ast.List)) else []
         named = keyword(call, "kwargs")
-        keywords: list[ast.keyword] = []
-        if isinstance(named, ast.Dict):
-            for key, value in zip(named.keys, named.values):
-                if isinstance(key, ast.Constant):
-                    keywords.append(ast.keyword(arg=str(key.value), value=value))
+        keywords = [ast.keyword(arg=key, value=value) for key, value in dict_entries(named)]
         return Handed(target, arguments, keywords, True, first)
 
     # Names to functions.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from ..scopes import Scope
-from ..syntax import keyword, name_of, unparsed
+from ..syntax import dict_entries, keyword, name_of, unparsed
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -107,13 +107,9 @@ def entries(node: ast.Attribute | ast.Subscript, scope: Scope, view: View) -> It
 
 
 def _of_display(value: ast.expr, name: str) -> Iterator[ast.expr]:
-    match value:
-        case ast.Dict(keys=keys, values=values):
-            for key, entry in zip(keys, values):
-                if isinstance(key, ast.Constant) and key.value == name:
-                    yield entry
-        case ast.Call(keywords=keywords):
-            yield from (k.value for k in keywords if k.arg == name)
+    yield from (entry for key, entry in dict_entries(value) if key == name)
+    if isinstance(value, ast.Call) and ast.unparse(value.func) != "dict":
+        yield from (k.value for k in value.keywords if k.arg == name)
 
 
 def _field(made: ast.Call, name: str, view: View) -> ast.expr | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import keyword
+from ..syntax import dict_entries, keyword
 from .deepspeed import (
     MARKS,
     Demand,
@@ -80,7 +80,7 @@ def place(node: ast.Dict, keys: tuple[str, ...]) -> ast.expr:
     """The expression under `keys` in the dictionary `node`; the outermost that is there."""
     found: ast.expr = node
     for key in keys:
-        if not isinstance(found, ast.Dict) or key not in (entries := _entries(found)):
+        if not isinstance(found, ast.Dict) or key not in (entries := dict(dict_entries(found))):
             break
         found = entries[key]
     return found
@@ -92,7 +92,7 @@ def plain(node: ast.expr) -> Any:
         case ast.Constant(value=value):
             return value
         case ast.Dict():
-            return {name: plain(value) for name, value in _entries(node).items()}
+            return {name: plain(value) for name, value in dict(dict_entries(node)).items()}
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [plain(element) for element in elements]
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
@@ -100,17 +100,9 @@ def plain(node: ast.expr) -> Any:
     return ...
 
 
-def _entries(node: ast.Dict) -> dict[str, ast.expr]:
-    return {
-        key.value: value
-        for key, value in zip(node.keys, node.values)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    }
-
-
 def _of_tree(tree: ast.AST, name: str, with_nodes: bool = False) -> Iterator[Configuration]:
     for node in walk(tree):
-        if isinstance(node, ast.Dict) and not MARKS.isdisjoint(_entries(node)):
+        if isinstance(node, ast.Dict) and not MARKS.isdisjoint(dict(dict_entries(node))):
             yield Configuration(plain(node), name, node if with_nodes else None)
 
 

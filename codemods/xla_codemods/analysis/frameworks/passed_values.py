@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
-from ..syntax import argument_for, keyword, returned
+from ..syntax import argument_for, dict_entries, keyword, returned
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -228,17 +228,11 @@ def entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]
                     yield from entries(script, binding.value, name)
         yield from script.cached(_entries_set_later).get((node.id, name), ())
         return
-    match node:
-        case ast.IfExp(body=body, orelse=orelse):
-            for branch in (body, orelse):
-                if not isinstance(branch, ast.Name):
-                    yield from entries(script, branch, name)
-        case ast.Dict(keys=keys, values=values):
-            for entry, value in zip(keys, values):
-                if isinstance(entry, ast.Constant) and entry.value == name:
-                    yield value
-        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            yield from (k.value for k in keywords if k.arg == name)
+    if isinstance(node, ast.IfExp):
+        for branch in (node.body, node.orelse):
+            if not isinstance(branch, ast.Name):
+                yield from entries(script, branch, name)
+    yield from (value for key, value in dict_entries(node) if key == name)
 
 
 def _entries_set_later(script: ParsedFile) -> dict[tuple[str, str], list[ast.expr]]:
@@ -262,10 +256,7 @@ def _entries_set_later(script: ParsedFile) -> dict[tuple[str, str], list[ast.exp
 def _written_out(update: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     """The entries of `update({"a": 1}, b=2)`."""
     for argument in update.args:
-        if isinstance(argument, ast.Dict):
-            for key, value in zip(argument.keys, argument.values):
-                if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                    yield key.value, value
+        yield from dict_entries(argument)
     for keyword_ in update.keywords:
         if keyword_.arg is not None:
             yield keyword_.arg, keyword_.value

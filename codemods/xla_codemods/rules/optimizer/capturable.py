@@ -138,7 +138,7 @@ def _is_for_optimizers(script: Script, options: ast.expr) -> bool:
     found = scope.find(name)
     if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(name):
         return False
-    reads = [n for n, _ in script.index.names_of(found[0], name) if isinstance(n.ctx, ast.Load)]
+    reads = script.index.reads_of(found[0], name)
     return bool(reads) and all(
         isinstance(keyword_ := script.parent(read), ast.keyword)
         and keyword_.arg is None

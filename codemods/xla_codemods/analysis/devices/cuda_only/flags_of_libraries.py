@@ -75,11 +75,7 @@ def _of_all_uses(script: ParsedFile, target: ast.Name, *, is_device: bool) -> st
     found = script.index.scope(target).find(target.id)
     if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(target.id):
         return None
-    names = [
-        name
-        for name, _ in script.index.names_of(found[0], target.id)
-        if isinstance(name.ctx, ast.Load)
-    ]
+    names = script.index.reads_of(found[0], target.id)
     libraries = {_library(script, name, may_be_named=False, is_device=is_device) for name in names}
     return libraries.pop() if len(libraries) == 1 else None
 

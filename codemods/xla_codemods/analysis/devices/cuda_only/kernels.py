@@ -293,11 +293,8 @@ def _decides_kernels(script: ParsedFile, target: ast.expr) -> bool:
     if not isinstance(target, ast.Name):
         return False
     found = script.index.scope(target).find(target.id)
-    uses = [
-        node
-        for node, _ in (script.index.names_of(found[0], target.id) if found is not None else ())
-        if isinstance(node.ctx, ast.Load) and not _takes_part_in(script, node, target)
-    ]
+    reads = script.index.reads_of(found[0], target.id) if found is not None else []
+    uses = [node for node in reads if not _takes_part_in(script, node, target)]
     return bool(uses) and all(_is_test_of_kernels(script, node) for node in uses)
 
 

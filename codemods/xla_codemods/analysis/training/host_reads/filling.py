@@ -18,7 +18,6 @@ from .readers.cells import (
     class_of,
     home,
     is_owner,
-    loads,
     stores_and_loads,
     uses_in_other_modules,
 )
@@ -93,7 +92,7 @@ def _stores_and_loads(
     if is_shared or script.index.scope(array) is not scope:
         raise Blocked(f"`{array.id}`, an array, is filled by another function")
     stored = [part(b) if b.how == "assign" else None for b in bindings]
-    return (scope, array.id), stored, loads(script, scope, array.id)
+    return (scope, array.id), stored, script.index.reads_of(scope, array.id)
 
 
 def _may_be_kept(script: Script, load: Owner) -> bool:

@@ -52,7 +52,6 @@ from .readers.cells import (
     home,
     is_owner,
     is_shown_in_steps,
-    loads,
     part_of,
     stores_and_loads,
     uses_in_other_modules,
@@ -279,7 +278,7 @@ class Followed:
     def _is_read_in_steps(self, script: Script, target: ast.Name) -> bool:
         scope, _, is_shared = home(script, target)
         return is_shared or any(
-            self._runs_in_steps(script, load) for load in loads(script, scope, target.id)
+            self._runs_in_steps(script, load) for load in script.index.reads_of(scope, target.id)
         )
 
     def _resolve(self, value: DeferredValue, why: str) -> _Next:
@@ -424,7 +423,9 @@ class Followed:
         self._also_in_steps(script, function, owner)
         bindings = scope.bindings.get(name, [])
         if function.args.kwarg is not None:
-            return [DeferredValue(script, load, is_text) for load in loads(script, scope, name)]
+            return [
+                DeferredValue(script, load, is_text) for load in script.index.reads_of(scope, name)
+            ]
         return self._loads(script, (scope, bindings, False), name, bindings[:1], is_text)
 
     def _also_in_steps(
@@ -540,7 +541,7 @@ class Followed:
         """Return the reads of a name that may see one of `values`; the others must be numbers."""
         scope, bindings, is_shared = cell
         found: _Next = []
-        for load in loads(script, scope, name):
+        for load in script.index.reads_of(scope, name):
             reaching = bindings
             if not is_shared:
                 reaching = flow.reaching(bindings, load, scope, script.parents)

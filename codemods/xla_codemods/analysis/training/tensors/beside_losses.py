@@ -14,6 +14,7 @@ from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import HOST, MODULE, TENSOR
 from ...nodes import walk
+from ...syntax import dict_entries
 
 if TYPE_CHECKING:
     from ...scopes import Binding, FunctionNode
@@ -63,9 +64,9 @@ def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
             yield from _losses_in(orelse)
         case ast.Tuple(elts=[first, *_]):
             yield from _losses_in(first)
-        case ast.Dict(keys=keys, values=values):
-            for key, value in zip(keys, values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "loss":
+        case ast.Dict() as entries:
+            for key, value in dict_entries(entries):
+                if key == "loss":
                     yield from _losses_in(value)
 
 

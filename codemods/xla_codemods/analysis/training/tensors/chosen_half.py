@@ -278,8 +278,8 @@ def _only_autocast(script: Script, target: ast.expr) -> bool:
     if not isinstance(target, ast.Name) or script.is_imported_elsewhere(target.id):
         return False
     found = script.index.scope(target).find(target.id)
-    names = script.index.names_of(found[0], target.id) if found is not None else []
-    uses = [script.parent(name) for name, _ in names if isinstance(name.ctx, ast.Load)]
+    reads = script.index.reads_of(found[0], target.id) if found is not None else []
+    uses = [script.parent(name) for name in reads]
     return bool(uses) and all(
         isinstance(use, ast.Compare)
         or (isinstance(use, ast.keyword) and _calls_autocast(script.parent(use)))

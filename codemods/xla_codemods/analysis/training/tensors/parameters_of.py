@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...inference.values import OPTIMIZER
 from ...nodes import walk
 from ...scopes import Binding
-from ...syntax import argument_for, keyword
+from ...syntax import argument_for, dict_entries, keyword
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -144,8 +144,7 @@ class Sources:
             return
         if isinstance(node, (ast.List, ast.Tuple)):
             for element in node.elts:
-                if isinstance(element, ast.Dict):
-                    element = _entry(element) or element
+                element = dict(dict_entries(element)).get("params", element)
                 if not isinstance(element, ast.Call):
                     yield from self._owners(element, depth + 1)
         elif isinstance(node, (ast.Name, ast.Attribute)):
@@ -175,10 +174,3 @@ class Sources:
 
 def _given(call: ast.Call) -> ast.expr | None:
     return call.args[0] if call.args else keyword(call, "params")
-
-
-def _entry(group: ast.Dict) -> ast.expr | None:
-    for key, value in zip(group.keys, group.values):
-        if isinstance(key, ast.Constant) and key.value == "params":
-            return value
-    return None

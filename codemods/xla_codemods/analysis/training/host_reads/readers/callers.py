@@ -12,7 +12,7 @@ from ....projects.derivation import derives
 from ....scopes import FunctionNode
 from ..blocked import Blocked
 from ..formatted import made_by
-from .cells import _is_of_another, loads
+from .cells import _is_of_another
 from .modules import class_elsewhere, node_at, script_of
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ def _uses(script: Script, function: FunctionNode, unknown: Blocked) -> list[ast.
     owner, name = script.parent(function), function.name
     match owner:
         case ast.Module():
-            return [*loads(script, script.module, name)]
+            return [*script.index.reads_of(script.module, name)]
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             scope = script.inference.scopes[owner]
             if len(scope.bindings.get(name, ())) == 1:
-                return [*loads(script, scope, name)]
+                return [*script.index.reads_of(scope, name)]
         case ast.ClassDef() if not name.startswith("__"):
             return [
                 node

@@ -41,13 +41,6 @@ def home(script: Script, node: ast.Name) -> tuple[Scope, list[Binding], bool]:
     return owner, [*owner.bindings.get(node.id, ()), *others], bool(others)
 
 
-def loads(script: Script, owner: Scope, name: str) -> list[ast.Name]:
-    """Return the reads of `name` of `owner`, also in functions inside it."""
-    return [
-        node for node, _ in script.index.names_of(owner, name) if isinstance(node.ctx, ast.Load)
-    ]
-
-
 def _is_of(scope: Scope, name: str, owner: Scope) -> bool:
     found = scope.find(name)
     return found is not None and found[0] is owner
@@ -97,7 +90,7 @@ def stores_and_loads(
         stored = attribute_stores(script, owner.attr, definition)
         return (definition, owner.attr), stored, [*attributes_read(script, owner.attr, definition)]
     scope, bindings, is_shared = home(script, owner)
-    read = loads(script, scope, owner.id)
+    read = script.index.reads_of(scope, owner.id)
     key: object = (scope, owner.id)
     if not is_shared:  # `losses = np.mean(losses)`: two values under one name
         reached = {load: flow.reaching(bindings, load, scope, script.parents) for load in read}
