@@ -34,3 +34,16 @@ def test_each_node_is_stepped_from_once_and_is_led_to_by_a_step(
 def test_the_trace_is_a_shortest_way() -> None:
     graph = {"a": ["b", "d"], "b": ["c"], "c": ["d"], "d": ["a"]}
     assert list(trace(reach(["a"], graph.__getitem__), "d")) == ["d", "a"]
+
+
+def test_the_closure_ends_at_the_first_node_that_is_searched_for() -> None:
+    graph = {"a": ["b", "d"], "b": ["c"], "c": ["d"], "d": ["a"]}
+    visits: list[str] = []
+
+    def step(node: str) -> list[str]:
+        visits.append(node)
+        return graph[node]
+
+    assert list(reach(["a"], step, lambda node: node == "d")) == ["a", "b", "d"]
+    assert visits == ["a"]
+    assert list(reach(["d", "a"], step, lambda node: node == "d")) == ["d"]

@@ -264,3 +264,30 @@ def test_what_a_helper_hands_back_is_what_this_call_hands_it(
 ) -> None:
     found = {code for _, code in findings(CHOOSING.format(body=body, chosen=chosen))}
     assert ("XLA106" in found) is is_number
+
+
+@pytest.mark.parametrize("functions", [2, 8, 30])
+def test_a_number_is_followed_through_any_number_of_functions(functions: int) -> None:
+    calls = "".join(
+        f"def f{k}(x, where):\n    print(where)\n    return f{k + 1}(x, where)\n\n"
+        for k in range(functions)
+    )
+    last = f"def f{functions}(x, where):\n    print(where)\n    return x.to(where)\n\n"
+    source = f"import torch\n\n{calls}{last}f0(torch.ones(2), 0)\n"
+    assert "return x.to(xla.xla_device(where))" in migrated(source)
+
+
+def test_a_number_that_depends_on_itself_ends() -> None:
+    source = """
+import torch
+
+def even(x, n, where):
+    return odd(x, n - 1, where) if n else x.to(where)
+
+def odd(x, n, where):
+    return even(x, n - 1, where)
+
+print(even(torch.ones(2), 4, {}))
+"""
+    assert "even(torch.ones(2), 4, xla.xla_device(1))" in migrated(source.format("1"))
+    assert migrated(source.format('"cpu"')) == source.format('"cpu"')
