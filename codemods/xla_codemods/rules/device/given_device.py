@@ -275,11 +275,13 @@ def _is_named(part: ast.expr) -> bool:
 
 
 def _is_used_as_a_name(script: Script, target: ast.expr) -> bool:
-    """`device_type = cfg.device`, `device.startswith("cuda")`: whoever gets it wants text."""
+    """`device_type = cfg.device`, `device.startswith("cuda")`, `device == "auto"`, and entries of dicts, which hold
+    settings: whoever gets it wants text.
+    """
     name = ast.unparse(target)
-    if name.lower().endswith("type"):
+    if name.lower().endswith("type") or isinstance(target, ast.Subscript):
         return True
-    asked = rf"\b{re.escape(name)}\.(?:find|lower|partition|replace|split|startswith)\("
+    asked = rf"\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
     return re.search(asked, script.source.text) is not None
 
 

@@ -269,3 +269,19 @@ def test_settings_of_yacs() -> None:
         "    model(torch.ones(2)).sum().backward()\n"
     )
     assert ".to(xla.xla_device(cfg.MODEL.DEVICE))" in result
+
+
+@pytest.mark.parametrize(
+    ("copied", "after"),
+    [
+        ('made["init"]["device"] = cfg.device', 'made["init"]["device"] = xla.device_type(cfg.device)'),
+        (
+            'device = cfg.device\n    if device == "auto":\n        device = pick()',
+            "device = xla.device_type(cfg.device)\n",
+        ),
+    ],
+)  # fmt: skip
+def test_a_field_that_may_say_auto_stays_a_text(copied: str, after: str) -> None:
+    """`xla.xla_device("auto")` raises."""
+    source = FIELD.replace("    x = torch.ones(2).to(cfg.device)\n", f"    made = {{}}\n    {copied}\n")
+    assert after in migrated(source + 'train(Config(**json.load(open("a.json"))))\n')
