@@ -56,12 +56,10 @@ FUNCTIONS: tuple[Row, ...] = (
     *rows("torch", ABSENT, NONE, SILENT, {"cudnn_is_acceptable": _CUDNN}),
     *rows(
         "torch",
-        ABSENT,
-        NONE,
+        REWRITTEN,
+        RENAMED,
         RAISES,
-        {
-            "get_device_module": "torch has no module for XLA: call the runtime's functions (fact 1.3)",
-        },
+        {"get_device_module": "xla.device_module(...)"},
         rule="XLA115",
         torch="2.6+",
         evidence="fact 1.3",

@@ -88,6 +88,7 @@ if TYPE_CHECKING:
         mesh_reduce,
     )
     from .compiling.options import compiler_options
+    from .device_functions import device_module
     from .profiling.recording import profile, range_pop, range_push
     from .replicas.collectives import (
         all_gather,
@@ -174,6 +175,7 @@ __all__ = [
     "device_capability",
     "device_count",
     "device_index",
+    "device_module",
     "device_name",
     "device_properties",
     "device_type",
@@ -277,6 +279,7 @@ _LAZY = {
     "compat.lightning": "patch_lightning",
     "compat.pretrained": "save_lora save_pretrained",
     "compiling.options": "compiler_options",
+    "device_functions": "device_module",
     "compat.timm": "ModelEmaV3 NativeScaler init_distributed_device",
     "compat.torch_xla": "add_step_closure all_gathered all_reduced broadcast_master_param marked_step "
     "master_print mesh_reduce",

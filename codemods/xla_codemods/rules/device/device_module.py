@@ -10,25 +10,31 @@ Both fail on XLA, because PyTorch has no module `torch.xla` (fact 1.3).
 
 ## What to do
 
-Fix: none.
+Fix: safe, or none.
 
-Call the runtime's functions. They are the same for each device.
+Use `xla.device_module`. On XLA it gives the functions of `torch.cuda` that have an equivalent, such
+as `synchronize`, `memory_allocated` and `set_rng_state`, and raises an error for the others.
+Elsewhere it gives PyTorch's own module.
 
 ## Example
 
-```python
-import torch
+```diff
+ import torch
++from xla_migrate import runtime as xla
 
-def synchronize(device):
-    torch.get_device_module(device).synchronize()  # XLA115
-    getattr(torch, device.type).empty_cache()  # XLA115
+ def synchronize(device):
+-    torch.get_device_module(device).synchronize()
+-    getattr(torch, device.type).empty_cache()
++    xla.device_module(device).synchronize()
++    xla.device_module(device.type).empty_cache()
 
-backend = "cuda"
-getattr(torch, backend).synchronize()  # XLA115
+ backend = "cuda"
+-getattr(torch, backend).synchronize()
++xla.device_module(backend).synchronize()
 ```
 
 `getattr(torch, "cuda")`, a choice with `torch.cuda` as its default, and a second name for the
-module are rewritten:
+module are rewritten to the runtime's functions:
 
 ```diff
  import torch
@@ -43,6 +49,27 @@ module are rewritten:
 -    module.synchronize()
 -    getattr(torch, device.type, torch.cuda).empty_cache()
 +    xla.synchronize()
+```
+
+A module that is returned, or one of two, is replaced as a whole:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def module_of(device):
+     if device.type == "npu":
+         return torch.npu
+-    return torch.cuda
++    return xla.device_module()
+```
+
+A table of modules needs an entry for XLA:
+
+```python
+import torch
+
+modules = {"cuda": torch.cuda, "xpu": torch.xpu}  # XLA115
 ```
 
 No object has a method named `xla`, as `getattr(x, device)()` requires:
@@ -74,6 +101,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.asked.renamed import is_xla_or_renamed
+from ...edits import Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
 
@@ -84,13 +112,17 @@ if TYPE_CHECKING:
 RULE = Rule("XLA115", "device-module", effort=MEDIUM)
 
 _METHOD = "no object has a method `xla`, which a method named after the device needs: use `.to(xla.xla_device())`"
+_ABSENT = "torch has no module `torch.xla`: use `xla.device_module`"
 
 
 @RULE.call("torch.get_device_module")
 def get_device_module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    yield RULE.finding(
-        script, call, "torch has no device module for XLA: call the runtime's functions"
-    )
+    given = [*call.args, *(argument.value for argument in call.keywords)]
+    if any(isinstance(argument, ast.Starred) for argument in given) or len(given) > 1:
+        yield RULE.finding(script, call, _ABSENT)
+        return
+    text = f"{script.xla}.device_module({{0}})" if given else f"{script.xla}.device_module()"
+    yield RULE.finding(script, call, _ABSENT, Replace(call, text, tuple(given)))
 
 
 @RULE.node(ast.Call, named=("getattr",))
@@ -108,8 +140,8 @@ def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
             named = script.devices.is_device(base) or _is_cuda(name, scope)
             if named and not _is_followed(script, call, scope):
-                message = "torch has no module `torch.xla`: call the runtime's functions"
-                yield RULE.finding(script, call, message)
+                edit = Replace(call, f"{script.xla}.device_module({{0}})", (name,))
+                yield RULE.finding(script, call, _ABSENT, edit)
 
 
 def _is_cuda(name: ast.expr, scope: Scope) -> bool:
@@ -135,11 +167,13 @@ def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:
 def module_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The module kept, returned or chosen."""
     parent = script.parent(node)
-    message = "torch has no device module for XLA, and some uses of the module could not be followed: call the runtime's functions"
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]) if scope.dotted(name) == "torch.cuda":
             return
-        case ast.Assign() | ast.Return() | ast.Dict():
+        case ast.Dict():
+            message = "torch has no device module for XLA, which the table lacks: add an entry for `xla.device_type()` with `xla.device_module()`"
             yield RULE.finding(script, node, message)
-        case ast.IfExp(test=test) if test is not node:
-            yield RULE.finding(script, node, message)
+        case ast.Assign() | ast.Return() | ast.IfExp():
+            if not isinstance(parent, ast.IfExp) or parent.test is not node:
+                edit = Replace(node, f"{script.xla}.device_module()")
+                yield RULE.finding(script, node, _ABSENT, edit)

@@ -71,7 +71,6 @@ def _of(body: str) -> str:
         "if device.type == Device.CUDA: x = f(x)",
         'd = next((d for d in ("cuda", "mps") if getattr(torch, d).is_available()), "cpu")',
         'for d in ("cuda", "xpu"):\n        if getattr(torch, d).is_available(): x = f(x)',
-        'name = "cuda"\n    if getattr(torch, name).device_count(): x = f(x)',
         'found = [d for d in ["cuda", "mps"] if getattr(torch.backends, d).is_built()]',
         "if device.type == Device.GPU.value: x = f(x)",
         "if x.device.type in (Device.CUDA, Device.MPS): x = f(x)",

@@ -283,5 +283,7 @@ def test_settings_of_yacs() -> None:
 )  # fmt: skip
 def test_a_field_that_may_say_auto_stays_a_text(copied: str, after: str) -> None:
     """`xla.xla_device("auto")` raises."""
-    source = FIELD.replace("    x = torch.ones(2).to(cfg.device)\n", f"    made = {{}}\n    {copied}\n")
+    source = FIELD.replace(
+        "    x = torch.ones(2).to(cfg.device)\n", f"    made = {{}}\n    {copied}\n"
+    )
     assert after in migrated(source + 'train(Config(**json.load(open("a.json"))))\n')

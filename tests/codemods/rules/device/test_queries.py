@@ -209,18 +209,26 @@ def test_properties_that_have_none(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "after"),
     [
-        "m = torch.get_device_module(device)",
-        "m = getattr(torch, device.type)",
-        "m = getattr(torch, device_type)",
-        "def module():\n    return getattr(torch, device_type, torch.cuda)",
-        "backend = torch.cuda if gpu else torch.cpu",
-        "def module():\n    return torch.cuda",
+        ("m = torch.get_device_module(device)", "m = xla.device_module(device)"),
+        ("m = torch.get_device_module(device=device)", "m = xla.device_module(device)"),
+        ("m = torch.get_device_module()", "m = xla.device_module()"),
+        ("m = getattr(torch, device.type)", "m = xla.device_module(device.type)"),
+        ("m = getattr(torch, device_type)", "m = xla.device_module(device_type)"),
+        (
+            "def module():\n    return getattr(torch, device_type, torch.cuda)",
+            "def module():\n    return xla.device_module(device_type)",
+        ),
+        (
+            "backend = torch.cuda if gpu else torch.cpu",
+            "backend = xla.device_module() if gpu else torch.cpu",
+        ),
+        ("def module():\n    return torch.cuda", "def module():\n    return xla.device_module()"),
     ],
 )
-def test_fact_1_3_modules_chosen_at_run_time(source: str) -> None:
-    assert line(source) == source
+def test_fact_1_3_modules_chosen_at_run_time(source: str, after: str) -> None:
+    assert line(source) == after
     assert "XLA115" in codes(source)
 
 
