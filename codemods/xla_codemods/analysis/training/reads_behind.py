@@ -127,6 +127,8 @@ def _fetches(script: Script, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name == "state_dict" and _is_iterated(script, node):
+        return False  # an average of weights: `for name, value in model.state_dict().items()`
     if (name in _READS and not node.args) or name == "save":
         return True
     if name == "to" and node.args and script.value(node.args[0]).kinds >= {DEVICE, HOST}:
@@ -134,6 +136,17 @@ def _fetches(script: Script, node: ast.AST) -> bool:
     if isinstance(node.func, ast.Name) and node.func.id in {"print", "float", "int"}:
         return any(script.on_accelerator(a) for a in node.args)
     return _reads_its_argument(script, node)
+
+
+def _is_iterated(script: Script, state: ast.Call) -> bool:
+    part = script.parent(state)
+    return (
+        isinstance(part, ast.Attribute)
+        and part.attr in {"items", "values"}
+        and isinstance(call := script.parent(part), ast.Call)
+        and isinstance(loop := script.parent(call), ast.For)
+        and loop.iter is call
+    )
 
 
 def _reads_its_argument(script: Script, call: ast.Call) -> bool:

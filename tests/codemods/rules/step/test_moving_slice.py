@@ -98,3 +98,25 @@ def test_a_length_by_numbers_of_batches_is_narrowed_when_asked_for() -> None:
     source = "import torch\n" + LOADERS[3] + TRAIN.format(moved=".cuda()")
     after = migrate(source.encode(), Options(unsafe=True)).data.decode()
     assert "yield xla.narrow(data, 0, k * size, size)" in after
+
+
+@pytest.mark.parametrize(
+    ("loop", "times"),
+    [
+        ("for t in range(n)", 1),
+        ("for t in reversed(range(n))", 1),
+        ("for t in tqdm(reversed(range(n)), total=n)", 1),
+        ("for k, t in enumerate(list(range(n)))", 1),
+        ("for t in reversed(range(4))", 0),  # few graphs
+        ("for t in reversed(times)", 0),
+    ],
+)
+def test_steps_of_a_sampler_are_numbers_that_change(loop: str, times: int) -> None:
+    source = (
+        "import torch\nfrom tqdm import tqdm\n\n@torch.no_grad()\ndef sample(model, n, times):\n"
+        "    alphas = torch.rand(100).cuda()\n    x = torch.randn(4, 8, device='cuda')\n"
+        f"    {loop}:\n        x = x - alphas[t] * model(x)\n    return x\n\n"
+        "def train(model, loader, optimizer):\n    for x in loader:\n        model(x.cuda()).mean().backward()\n"
+        "        optimizer.step()\n"
+    )
+    assert [code for _, code in findings(source)].count("XLA506") == times

@@ -834,3 +834,25 @@ def test_a_sampled_token_that_is_read_is_computed_by_the_mark_before(line: str) 
 def test_a_loop_that_reads_in_no_turn_is_marked_at_its_end(line: str) -> None:
     after = migrated(GENERATING.replace("LINE", line))
     assert "x = token\n            xla.mark_step()\n" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "is_before"),
+    [
+        ("for k, v in model.state_dict().items(): ema[k].lerp_(v, 0.1)", True),
+        ("for v in model.state_dict().values(): v.clamp_(-1, 1)", True),
+        ("for k in model.state_dict(): save(k)", False),
+        (
+            "for k, v in model.state_dict().items(): ema[k].lerp_(v, 0.1); print(v.sum().item())",
+            False,
+        ),
+    ],
+)
+def test_an_average_of_weights_is_a_part_of_the_step(line: str, is_before: bool) -> None:
+    after = migrated(
+        "import torch\n\ndef train(model, get_batch, optimizer, ema):\n    for _ in range(10):\n"
+        "        model(get_batch().cuda()).mean().backward()\n        optimizer.step()\n"
+        f"        with torch.no_grad():\n            {line}\n        later()\n"
+    )
+    assert (f"{line}\n        xla.mark_step()\n        later()\n" in after) is is_before
+    assert ("optimizer_step(optimizer)\n        xla.mark_step()\n" in after) is not is_before

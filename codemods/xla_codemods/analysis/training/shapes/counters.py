@@ -248,7 +248,9 @@ class Counters:
 
 
 def counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
-    """True if what `path` takes of an element of `iterable` is a number: of `range`, or the index of `enumerate`."""
+    """True if what `path` takes of an element of `iterable` is a number: of `range`, also reversed, or the index of
+    `enumerate`.
+    """
     if not isinstance(iterable, ast.Call):
         return False
     func = iterable.func
@@ -257,7 +259,11 @@ def counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
         return not path and not _are_few(iterable)
     if name == "enumerate" and iterable.args and path:
         return path[0] == 0 or counts(iterable.args[0], path[1:])
-    return name == "tqdm" and bool(iterable.args) and counts(iterable.args[0], path)
+    return name in _PASSING and bool(iterable.args) and counts(iterable.args[0], path)
+
+
+# Functions that return the elements that they receive.
+_PASSING = frozenset({"list", "reversed", "tqdm", "tuple"})
 
 
 def _is_one_of_few(node: ast.BinOp) -> bool:
