@@ -261,13 +261,15 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     chained = {
         node.orelse[0] for node in ast.walk(tree) if isinstance(node, ast.If) and node.orelse
     }
-    guards = {
+    tries = {n for n in ast.walk(tree) if isinstance(n, ast.Try) and _is_idle(n, whole, gone)}
+    tests = {
         node
         for node in ast.walk(tree)
-        if (isinstance(node, ast.Try) and _is_idle(node, whole, gone))
-        or (isinstance(node, ast.If) and node not in chained and _only_imports(node, whole))
+        if isinstance(node, ast.If) and node not in chained and _only_imports(node, whole | tries)
     }
+    guards = tests | tries
     guarded = {statement for guard in (*guards, *answered) for statement in guard.body}
+    guards -= guarded
     yield from (remove(guard) for guard in guards)
     for node, aliases in dropped.items():
         if node in guarded:

@@ -271,3 +271,22 @@ def test_a_test_whose_imports_go_goes_with_them(guard: str, left: str) -> None:
 def test_an_import_beside_that_of_torch_goes_by_itself(head: str, use: str) -> None:
     after = migrated(f"{head}\n\nmodel = torch.nn.Linear(2, 2).cuda()\n{use}\n")
     assert after.startswith("import torch\nfrom xla_migrate import runtime as xla\n")
+
+
+def test_a_test_around_an_import_that_goes_with_its_try_goes_too() -> None:
+    after = migrated(
+        """
+        import torch
+
+        def train(args, model, x):
+            if args.fp16:
+                try:
+                    from torch.cuda import amp
+                except AttributeError:
+                    raise AttributeError("fp16 requires Pytorch >= 1.6")
+            with amp.autocast():
+                return model(x)
+        """
+    )
+    assert "args.fp16" not in after
+    assert "pass" not in after
