@@ -130,9 +130,14 @@ class Numbers:
             if handed is None or handed.target is None or handed.later:
                 continue
             for name, argument in filled(handed, handed.target):
-                if _may_be_one(argument) and self._takes_devices(handed.target, name):
-                    if self._is_number(Place(argument, scope, self.home)):
-                        yield argument
+                # All calls of a function are looked at last, which costs most.
+                if (
+                    _may_be_one(argument)
+                    and self._only_moves(handed.target, name)
+                    and self._is_number(Place(argument, scope, self.home))
+                    and self._takes_devices(handed.target, name)
+                ):
+                    yield argument
 
     def _names_of_functions(self) -> set[str]:
         """Return the last names of calls that may run a function of the project."""
@@ -327,12 +332,16 @@ class Numbers:
         if self._counts_processes(target, name):
             yield Place(_SOME, home, view)
 
+    def _only_moves(self, target: Target, name: str) -> bool:
+        """Return True if `target` only moves to its parameter `name`, and does not call it a number."""
+        return not INDEX_NAME.match(name) and self._moved_to.only(target, name)
+
     def _takes_devices(self, target: Target, name: str) -> bool:
         """Return True if the callers make devices of the numbers that they pass for `name`.
 
         Then `target` only moves to it, and neither its default nor an unknown call is a number.
         """
-        if INDEX_NAME.match(name) or not self._moved_to.only(target, name):
+        if not self._only_moves(target, name):
             return False
         bindings = scope_of(target).bindings.get(name, ())
         by_default = [leaf for b in bindings if b.value is not None for leaf in leaves(b.value)]

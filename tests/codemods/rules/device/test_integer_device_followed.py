@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.devices.numbers import Numbers
+
 from ...analysis.projects.test_project import after
-from ...helpers import findings, migrated
+from ...helpers import findings, migrated, script
 
 MOVE = "import torch\n\ndef move(x, device):\n    return x.to(device)\n"
 CALL = (
@@ -291,3 +293,15 @@ print(even(torch.ones(2), 4, {}))
 """
     assert "even(torch.ones(2), 4, xla.xla_device(1))" in migrated(source.format("1"))
     assert migrated(source.format('"cpu"')) == source.format('"cpu"')
+
+
+def test_calls_of_a_function_are_searched_only_for_arguments_that_are_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To search all modules for the calls of each called function costs the square of their number."""
+    main = 'device = torch.device("cpu")\nmove(torch.ones(2), device)\n'
+    numbers = Numbers(script(f"{MOVE}\n{main}"))
+    searched: list[object] = []
+    monkeypatch.setattr(numbers.passed, "of", lambda *given: searched.append(given) or iter(()))
+    assert list(numbers.made_devices()) == []
+    assert searched == []
