@@ -106,12 +106,3 @@ def test_novograd_takes_a_closure_and_refuses_other_norms(eager: None) -> None:
     assert xla.NovoGrad([weight]).step(lambda: 7) == 7
     with pytest.raises(ValueError, match="norm_type=1"):
         xla.NovoGrad([weight], norm_type=1)
-
-
-def test_fact_3_26_fused_optimizers_fail_on_xla(device: torch.device) -> None:
-    weight = nn.Parameter(torch.ones(2, device=device))
-    weight.grad = torch.ones(2, device=device)
-    with pytest.raises(RuntimeError, match="fused"):
-        torch.optim.AdamW([weight], fused=True).step()
-    assert not xla.supports_fused()
-    torch.optim.AdamW([weight], fused=xla.supports_fused()).step()

@@ -29,7 +29,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "resize",
         "shared_inputs",
     ),
-    "device": ("host_reads", "attention_masks", "optimizer_counts"),
+    "device": ("host_reads", "attention_masks", "optimizer_counts", "fused_optimizers"),
 }
 
 

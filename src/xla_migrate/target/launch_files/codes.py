@@ -242,12 +242,11 @@ The framework fails as if the script contained the value.
 
 Fix: safe, or none.
 
-`optim: adamw_torch_fused` becomes `adamw_torch`, and `fp16: true` becomes `bf16: true`. `fused:
-true` next to other arguments of an optimizer (`lr`, `betas`, `weight_decay` and others) becomes
-`false`. FSDP, quantisation, activation checkpointing and accelerate's DeepSpeed need manual
-changes: the finding names the settings to transfer. In DeepSpeed's configurations, each entry
-without a counterpart on XLA is reported (1-bit optimizers, sparse attention, curricula, monitors
-and others).
+`optim: adamw_torch_fused` becomes `adamw_torch`, and `fp16: true` becomes `bf16: true`. FSDP,
+quantisation, activation checkpointing and accelerate's DeepSpeed need manual changes: the finding
+names the settings to transfer. In DeepSpeed's configurations, each entry without a counterpart on
+XLA is reported (1-bit optimizers, sparse attention, curricula, monitors and others). `fused: true`
+of an optimizer stays: on XLA the runtime ignores it.
 
 ## Example
 

@@ -46,7 +46,6 @@ _ACCELERATE = frozenset(
     "compute_environment num_processes num_machines machine_rank main_training_function rdzv_backend".split()
 )
 # Arguments of torch's optimizers, one of which stands beside their `fused`.
-_OPTIMIZER = frozenset("lr learning_rate betas weight_decay momentum eps amsgrad nesterov".split())
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
@@ -86,7 +85,6 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     for entries in _mappings(text):
         if (reader := _reader(entries)) is not None:
             yield from reader(entries)
-        yield from _optimizer(entries)
 
 
 def _mappings(text: str) -> Iterator[Entries]:
@@ -126,15 +124,6 @@ def _reader(entries: Entries) -> Reader | None:
         if len(found := keys & entries.keys()) > 1 and found - _OF_MANY:
             return reader
     return None
-
-
-def _optimizer(entries: Entries) -> Iterator[Found]:
-    """What is passed to an optimizer of torch's: `optimizer: {lr: 0.1, fused: true}`."""
-    fused = entries.get("fused")
-    if fused is not None and fused.value is True and _OPTIMIZER & entries.keys():
-        yield fused.found(
-            "torch's fused optimizers raise on XLA parameters: set `fused: false`", "false"
-        )
 
 
 def _accelerate(entries: Entries) -> Iterator[Found]:
