@@ -14,6 +14,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 import torch
 from torch import nn
 
+from . import _replaced
 from ._backend import backend, uses_torch_xla
 from .deferred.reading import flush
 from .devices import DeviceSpec, parse_spec, xla_device
@@ -73,16 +74,19 @@ def save(
         >>> torch.load(folder / "step_1.pt")["model"]["weight"].device
         device(type='cpu')
     """
+    if _replaced.comes_back("save", obj):
+        return _replaced.torch_save(obj, path_or_file, pickle_module=pickle_module, **kwargs)
     settled()
     is_path = isinstance(path_or_file, str | os.PathLike)
     if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
     if isinstance(path_or_file, str | os.PathLike):
-        with _replacing(path_or_file) as part:
+        with _replacing(path_or_file) as part, _replaced.running("save", obj):
             torch.save(obj, part, **kwargs)
     else:
-        torch.save(obj, path_or_file, **kwargs)
+        with _replaced.running("save", obj):
+            torch.save(obj, path_or_file, **kwargs)
 
 
 def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
@@ -115,7 +119,9 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
         >>> model.load_state_dict(state)
         <All keys matched successfully>
     """
-    with explaining(path_or_file):
+    if _replaced.comes_back("load", path_or_file):
+        return _replaced.torch_load(path_or_file, map_location=map_location, **kwargs)
+    with explaining(path_or_file), _replaced.running("load", path_or_file):
         return _load(path_or_file, map_location, kwargs)
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.utils.checkpoint
 
 from .. import _host, _launchers, patches
 from .._backend import METRICS, Sender, memory_figures
+from .._replaced import torch_checkpoint
 from ..loading.batches import move
 from ..replicas.flat import flattened
 from . import native
@@ -257,7 +257,7 @@ def compile(function: Any, options: Mapping[str, Any]) -> Any:
 def checkpoint(
     function: Callable[..., Any], args: Any, kwargs: Any, options: Mapping[str, Any]
 ) -> Any:
-    return torch.utils.checkpoint.checkpoint(function, *args, **options, **kwargs)
+    return torch_checkpoint(function, *args, **options, **kwargs)
 
 
 def inference_mode(mode: bool) -> AbstractContextManager[Any]:

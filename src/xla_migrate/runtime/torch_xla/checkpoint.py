@@ -20,9 +20,9 @@ from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import torch
-import torch.utils.checkpoint
 from torch.utils._pytree import tree_map_only
 
+from .._replaced import torch_checkpoint
 from ..loading.batches import tensors_in
 from .modules import xm
 
@@ -57,7 +57,7 @@ class _Segment:
         self._gradients: list[torch.Tensor] = []
 
     def run(self) -> Any:
-        output = torch.utils.checkpoint.checkpoint(
+        output = torch_checkpoint(
             self._call,
             use_reentrant=False,
             preserve_rng_state=False,
