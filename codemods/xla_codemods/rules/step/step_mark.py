@@ -182,6 +182,8 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     for anchor, loop, step in _last_steps(script):
         if marked_after(script, anchor) or is_hook(script, step.call):
             continue
+        if _is_within_a_forward_pass(script, step.call):
+            continue
         own = script.statement(step.call)
         edits: list[Edit] = []
         if own is not anchor and not marked_after(script, own) and read_after(script, own):
@@ -201,6 +203,16 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
             "without `xla.mark_step()` XLA does not run the step until a value is read: mark the end of the step",
             *edits,
         )
+
+
+def _is_within_a_forward_pass(script: Script, node: ast.AST) -> bool:
+    """True in `forward` of a module, as of codebooks that train themselves: the step of the model around it is marked."""
+    function = script.function(node)
+    return (
+        function is not None
+        and function.name in {"forward", "__call__"}
+        and script.is_in_a_module(function)
+    )
 
 
 def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Finding]:

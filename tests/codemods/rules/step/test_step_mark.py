@@ -856,3 +856,27 @@ def test_an_average_of_weights_is_a_part_of_the_step(line: str, is_before: bool)
     )
     assert (f"{line}\n        xla.mark_step()\n        later()\n" in after) is is_before
     assert ("optimizer_step(optimizer)\n        xla.mark_step()\n" in after) is not is_before
+
+
+def test_a_module_that_steps_its_own_optimizer_in_its_forward_pass_is_not_cut_there() -> None:
+    """Its graph is the one of the model around it, whose step is marked; the rest of the pass would be another."""
+    after = migrated(
+        """
+        import torch
+
+        class Codebook(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.codes = torch.nn.Parameter(torch.ones(4, 2))
+                self.optimizer = torch.optim.SGD([self.codes], lr=0.1)
+
+            def forward(self, x):
+                if self.training:
+                    loss = (x.detach() - self.codes).pow(2).mean()
+                    loss.backward()
+                    self.optimizer.step()
+                return x + self.codes
+        """
+    )
+    assert "xla.optimizer_step(self.optimizer)" in after
+    assert "mark_step" not in after
