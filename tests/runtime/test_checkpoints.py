@@ -151,6 +151,13 @@ def test_torch_saves_arguments_are_taken(
     assert devices_in(torch.load(tmp_path / "x.pt", weights_only=False)) == {"cpu"}
 
 
+def test_names_of_torchs_arguments_are_taken(device: torch.device, tmp_path: Path) -> None:
+    """A script passes `torch.save` on, and calls it by another name."""
+    write, read, path = xla.save, xla.load, tmp_path / "x.pt"
+    write(obj={"x": torch.ones(2, device=device)}, f=path)
+    assert read(f=path, map_location="cpu")["x"].sum() == 2
+
+
 def test_a_pickler_of_the_users_own_is_used(device: torch.device, tmp_path: Path) -> None:
     class Module:
         """A pickle module whose pickler writes odd things."""

@@ -32,7 +32,7 @@ def patched_before(
     None where the file says so already, or where another call of `made`, by dotted name, brings it: one that is not left, and
     has run whenever `call` runs.
     """
-    if f"{patch}()" in script.source.text:
+    if f"{patch}()" in script.source.text or _is_inside(script, made):
         return None
     calls = script.cached(_calls_by_name)
     for other in (other for name in made for other in calls.get(name, ())):
@@ -41,6 +41,12 @@ def patched_before(
             if has_run(script.statement(other), call, script.parents):
                 return None
     return InsertBefore(script.statement(call), f"{script.xla}.{patch}()")
+
+
+def _is_inside(script: Script, made: Collection[str]) -> bool:
+    """Return True if the file is a module of the framework, which the runtime imports to patch it."""
+    project = script.project
+    return project is not None and any(map(project.is_of_its_package, made))
 
 
 def _calls_by_name(script: Script) -> dict[str, list[ast.Call]]:

@@ -284,19 +284,29 @@ def _imports(call: ast.Call, scope: Scope) -> bool:
 
 
 def _from_star(name: str, module: Scope) -> str | None:
-    """`name` from the only star import that can bring it; an unknown star import could shadow it."""
+    """Return what `name` is if only one star import can provide it.
+
+    A star import of an unknown module may hide the others. It does not give `torch` another meaning.
+    """
     module.bindings  # noqa: B018 - collects the star imports
     homes: set[str] = set()
+    is_sure = True
     for star in module.stars:
         if star in STAR_EXPORTS:
             brought: str | None = f"{star}.{name}" if name in STAR_EXPORTS[star] else ""
         else:
             brought = module.elsewhere.starred(star, name) if module.elsewhere else None
         if brought is None:
-            return None
-        homes.add(brought)
+            is_sure = False
+        else:
+            homes.add(brought)
     homes.discard("")
-    return homes.pop() if len(homes) == 1 and LOCAL not in homes else None
+    if not is_sure and not homes and name == "torch":
+        return name
+    if len(homes) != 1 or LOCAL in homes:
+        return None
+    (found,) = homes
+    return found if is_sure or found in MODULES else None
 
 
 def _is_fallback(binding: Binding) -> bool:

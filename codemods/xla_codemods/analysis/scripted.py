@@ -51,8 +51,12 @@ def _left(finding: Finding) -> Finding:
 
 
 def _scripted(script: ParsedFile) -> frozenset[ast.AST]:
-    """The functions with a decorator that compiles, and functions and classes passed to `torch.jit.script`."""
+    """The functions with a decorator that compiles, functions and classes passed to `torch.jit.script`, and branches for it."""
     found: set[ast.AST] = set()
+    for branch, scope in script.index.of(ast.If):
+        if isinstance(branch.test, ast.Call):
+            if script.dotted(branch.test.func, scope) == "torch.jit.is_scripting":
+                found.update(branch.body)
     for function, _ in script.index.of(ast.FunctionDef):
         if any(_compiles(script, decorator) for decorator in function.decorator_list):
             found.add(function)

@@ -38,7 +38,7 @@ def settled() -> None:
 
 def save(
     obj: Any,
-    path_or_file: File,
+    f: File,
     *,
     master_only: bool = True,
     each_host: bool = False,
@@ -60,7 +60,7 @@ def save(
 
     Args:
         obj: What to save.
-        path_or_file: As for ``torch.save``.
+        f: The path or the file, as for ``torch.save``.
         master_only: False writes on every replica that calls it, each its own path.
         each_host: The first replica of every host writes, as with ``xm.save``.
         pickle_module: As for ``torch.save``.
@@ -75,21 +75,21 @@ def save(
         device(type='cpu')
     """
     if _replaced.comes_back("save", obj):
-        return _replaced.torch_save(obj, path_or_file, pickle_module=pickle_module, **kwargs)
+        return _replaced.torch_save(obj, f, pickle_module=pickle_module, **kwargs)
     settled()
-    is_path = isinstance(path_or_file, str | os.PathLike)
+    is_path = isinstance(f, str | os.PathLike)
     if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
-    if isinstance(path_or_file, str | os.PathLike):
-        with _replacing(path_or_file) as part, _replaced.running("save", obj):
+    if isinstance(f, str | os.PathLike):
+        with _replacing(f) as part, _replaced.running("save", obj):
             torch.save(obj, part, **kwargs)
     else:
         with _replaced.running("save", obj):
-            torch.save(obj, path_or_file, **kwargs)
+            torch.save(obj, f, **kwargs)
 
 
-def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
+def load(f: File, map_location: Any = None, **kwargs: Any) -> Any:
     """``torch.load`` for files that were saved from CUDA, XLA or the CPU.
 
     On CUDA everything goes where ``torch.load`` would put it. Elsewhere:
@@ -102,7 +102,7 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
     - A whole ``nn.Module`` is on the accelerator, unless ``map_location`` says CPU.
 
     Args:
-        path_or_file: As for ``torch.load``.
+        f: The path or the file, as for ``torch.load``.
         map_location: As for ``torch.load``, in the old CUDA spellings too: a string, a device, a
             dict, a callable or None. XLA itself takes none of them (1.44).
         kwargs: More arguments for ``torch.load``: ``weights_only``, ``mmap``...
@@ -119,19 +119,19 @@ def load(path_or_file: File, map_location: Any = None, **kwargs: Any) -> Any:
         >>> model.load_state_dict(state)
         <All keys matched successfully>
     """
-    if _replaced.comes_back("load", path_or_file):
-        return _replaced.torch_load(path_or_file, map_location=map_location, **kwargs)
-    with explaining(path_or_file), _replaced.running("load", path_or_file):
-        return _load(path_or_file, map_location, kwargs)
+    if _replaced.comes_back("load", f):
+        return _replaced.torch_load(f, map_location=map_location, **kwargs)
+    with explaining(f), _replaced.running("load", f):
+        return _load(f, map_location, kwargs)
 
 
-def _load(path_or_file: File, map_location: Any, kwargs: Any) -> Any:
+def _load(f: File, map_location: Any, kwargs: Any) -> Any:
     if backend().loads_natively():
-        return torch.load(path_or_file, map_location=_native(map_location), **kwargs)
+        return torch.load(f, map_location=_native(map_location), **kwargs)
     if map_location is not None and str(map_location) == "meta":
-        return torch.load(path_or_file, map_location="meta", **kwargs)
+        return torch.load(f, map_location="meta", **kwargs)
     wanted = _names_accelerator(map_location)
-    loaded = torch.load(path_or_file, map_location="cpu", **kwargs)
+    loaded = torch.load(f, map_location="cpu", **kwargs)
     if wanted is False:
         return loaded
     placer = Placer(xla_device())

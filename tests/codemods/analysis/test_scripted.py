@@ -27,6 +27,22 @@ def _migrated(decorator: str, after: str = "") -> str:
     return migrate(source.encode()).data.decode()
 
 
+def test_a_branch_for_torchscript_is_not_given_calls_of_the_runtime() -> None:
+    source = """
+import torch
+
+def place(x: torch.Tensor) -> torch.Tensor:
+    if torch.jit.is_scripting():
+        fast = x.is_cuda
+    else:
+        fast = x.is_cuda
+    return x.cuda() if fast else x
+"""
+    text = migrate(source.encode()).data.decode()
+    assert text.count("fast = x.is_cuda") == 1
+    assert text.count("fast = xla.is_accelerator(x)") == 1
+
+
 @each(
     "decorator, after, is_left",
     [

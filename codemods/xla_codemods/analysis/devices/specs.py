@@ -35,6 +35,7 @@ _INDICES_NAME = Pattern(
     r"^(?:\w*_)?(?:gpus?_?(?:ids?|idxs?|indices|list)|gpus|(?:cuda|device)_?(?:ids|idxs|indices|ordinals))$",
     re.IGNORECASE,
 )
+_AS_A_NUMBER = ("f'd'", "f''")  # format specifications that write an index as it is
 _CURRENT = frozenset(
     {
         "torch.cuda.current_device",
@@ -86,8 +87,8 @@ class Devices:
                 return _constant(node, text)
             case [
                 ast.Constant(value="cuda:"),
-                ast.FormattedValue(value=v, conversion=-1, format_spec=None),
-            ]:
+                ast.FormattedValue(value=v, conversion=-1, format_spec=written),
+            ] if written is None or ast.unparse(written) in _AS_A_NUMBER:
                 return Spec(node, v)
             case [ast.FormattedValue(value=kind), ast.Constant(value=str(text)), *rest]:
                 # f"{torch.accelerator.current_accelerator()}:{rank}"

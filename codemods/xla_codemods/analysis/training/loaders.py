@@ -259,6 +259,7 @@ class Feeding:
                 not self.is_device_loader(driver)
                 and not uses_accelerate(self.script)
                 and self.is_loader(loop, driver)
+                and not _gives_loaders(loop.node)
                 and self._is_moved(loop, driver)
             )
         return self._wraps[key]
@@ -323,6 +324,20 @@ class Feeding:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
                     yield node
+
+
+def _gives_loaders(loop: ast.AST) -> bool:
+    """Return True for `for loader in loaders`: the elements are called loaders, or the loop stores attributes of them."""
+    names = {n.id for n in walk(getattr(loop, "target", loop)) if isinstance(n, ast.Name)}
+    if not isinstance(loop, (ast.For, ast.AsyncFor)):
+        return False
+    return any(map(is_called_a_loader, names)) or any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in names
+        for node in walk(loop)
+    )
 
 
 def _counts(node: ast.expr, scope: Scope) -> bool:

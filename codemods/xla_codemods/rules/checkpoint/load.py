@@ -88,7 +88,7 @@ from ...analysis.frameworks.lightning_modules import is_its_module
 from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword
-from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
 
@@ -129,7 +129,6 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             DropArgument(call, call.args[2]),
             AddArgument(call, "pickle_module={0}", (call.args[2],)),
         ]
-    edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
     given = location is not None and not _is_none(location)
     severity = ERROR if given else WARNING  # without one it depends on where the file comes from
     yield RULE.finding(script, call, _MESSAGE, *edits, severity=severity)

@@ -84,7 +84,7 @@ from ...analysis.syntax import is_handed_on, keyword, name_of, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
 from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.unmoved_modules import is_as_made
-from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import INFO, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -128,7 +128,6 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")]
     for name, argument in list(zip(_ORDER, call.args))[2:]:
         edits += [DropArgument(call, argument), AddArgument(call, f"{name}={{0}}", (argument,))]
-    edits += [RenameArgument(call, k, "path_or_file") for k in call.keywords if k.arg == "f"]
     if _each_writes(script, call, file, scope):
         edits.append(AddArgument(call, "master_only=False"))
     if _was_brought_back(script, call, saved):

@@ -147,6 +147,8 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
                 edit,
             )
         elif argument.arg == "pin_memory" and _is_of_a_library(script, call, scope):
+            if _is_made_by_a_library(script, argument.value, scope):
+                return  # `given(pin_memory=booleans())`: not a choice between True and False
             yield RULE.finding(
                 script,
                 argument,
@@ -231,6 +233,11 @@ def _is_of_a_library(script: Script, call: ast.Call, scope: Scope) -> bool:
     if dotted is None or not root or root in {"torch", library_types.RUNTIME.partition(".")[0]}:
         return False
     return script.project is None or not script.project.has(dotted)
+
+
+def _is_made_by_a_library(script: Script, value: ast.expr, scope: Scope) -> bool:
+    """Return True if `value` is an object that a function of another package returns."""
+    return isinstance(value, ast.Call) and _is_of_a_library(script, value, scope)
 
 
 def _is_spread(script: Script, node: ast.Dict) -> bool:

@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA017", "torch-xla-files", severity=WARNING, origin="torch_xla")
 
 _FILES = "torch_xla.utils.serialization"
-_OURS = {"data": "obj", "path": "path_or_file", "file_or_path": "path_or_file"}
+_OURS = {"data": "obj", "path": "f", "file_or_path": "f"}
 _OF_HOST = ("torch.manual_seed", "torch.random.manual_seed")
 _SAVE_ORDER = ("data", "path", "master_only", "global_master")
 

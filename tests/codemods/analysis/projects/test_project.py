@@ -284,6 +284,17 @@ def test_a_star_of_an_unknown_module_beside_it_could_hide_all() -> None:
     assert "with autocast():" in after(files)["train.py"]
 
 
+def test_a_star_of_an_unknown_module_does_not_hide_modules_of_torch() -> None:
+    files = {
+        "common.py": "import os\nfrom other import *\n",
+        "own.py": "import torch\nfrom torch.backends import cudnn\n",
+        "train.py": "from common import *\nfrom own import *\ntorch.cuda.synchronize()\ncudnn.benchmark = True\n",
+    }
+    result = after(files)["train.py"]
+    assert "xla.synchronize()" in result
+    assert "xla.set_cudnn(benchmark=True)" in result
+
+
 def test_a_star_brings_nothing_that_begins_with_an_underscore() -> None:
     files = {
         "common.py": "import torch as _torch",

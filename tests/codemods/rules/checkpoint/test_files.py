@@ -21,7 +21,7 @@ def last(line: str, **options: bool) -> str:
     [
         ("torch.save(model.state_dict(), path)", "xla.save(model.state_dict(), path)"),
         ("torch.save(model, 'a.pt')", "xla.save(model, 'a.pt')"),
-        ("torch.save(obj=state, f=path)", "xla.save(obj=state, path_or_file=path)"),
+        ("torch.save(obj=state, f=path)", "xla.save(obj=state, f=path)"),
         ("torch.save(state, path, pickle_protocol=4)", "xla.save(state, path, pickle_protocol=4)"),
         ("torch.save(state, path, dill, 4)", "xla.save(state, path, pickle_module=dill, pickle_protocol=4)"),
         ("torch.save(state, path, _use_new_zipfile_serialization=False)", "xla.save(state, path, _use_new_zipfile_serialization=False)"),
@@ -76,7 +76,7 @@ def test_not_saved_from_the_device(source: str) -> None:
     ("before", "after"),
     [
         ("torch.load(p)", "xla.load(p)"),
-        ("torch.load(f=p)", "xla.load(path_or_file=p)"),
+        ("torch.load(f=p)", "xla.load(f=p)"),
         ("torch.load(p, device)", "xla.load(p, device)"),
         ("torch.load(p, None, dill)", "xla.load(p, None, pickle_module=dill)"),
         ("torch.load(p, map_location=None)", "xla.load(p, map_location=None)"),

@@ -88,6 +88,17 @@ def train(model, optimizer, loader, bar):
 
 
 @pytest.mark.parametrize(
+    ("target", "use"),
+    [("loader", "pass"), ("i, dl", "pass"), ("part", "part.size = 4"), ("i, part", "part.size += i")],
+)
+def test_a_list_of_loaders_is_no_loader(target: str, use: str) -> None:
+    loop = f"for {target} in {'enumerate(loaders)' if ',' in target else 'loaders'}:"
+    element = target.split(", ")[-1]
+    source = f"import torch\ndef join(loaders, device):\n    {loop}\n        {element}.to(device)\n        {use}\n    device.type == 'cuda'\n"
+    assert loop in migrated(source)
+
+
+@pytest.mark.parametrize(
     "bar",
     [
         "with trange(steps) as bar:",

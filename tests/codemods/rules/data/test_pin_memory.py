@@ -30,6 +30,7 @@ def test_choices(before: str, after: str) -> None:
         ("from torchrl.data import ReplayBuffer", "ReplayBuffer(s, pin_memory=True)", "ReplayBuffer(s, pin_memory=False)"),
         ("import other.data as od", "od.Loader(s, pin_memory=pin)", "od.Loader(s, pin_memory=False)"),
         ("from other import Loader", "Loader(s, pin_memory=False)", None),
+        ("from other import given, booleans", "given(pin_memory=booleans())", None),
         ("from .own import Loader", "Loader(s, pin_memory=True)", None),
         ("", "Loader(s, pin_memory=True)", None),
         ("from xla_migrate import runtime as xla", "xla.MpDeviceLoader(s, pin_memory=True)", None),

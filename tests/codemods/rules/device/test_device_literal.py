@@ -20,6 +20,7 @@ from ..lines import line
         ('d = torch.device(type="cuda", index=2)', "d = xla.xla_device(2)"),
         ('d = torch.device("cuda", torch.cuda.current_device())', "d = xla.xla_device()"),
         ('d = torch.device(f"cuda:{rank}")', "d = xla.xla_device(rank)"),
+        ('d = torch.device(f"cuda:{rank:d}")', "d = xla.xla_device(rank)"),
         ('d = torch.device(f"cuda:{args.gpu}")', "d = xla.xla_device(args.gpu)"),
         ('d = torch.device("cuda:%d" % rank)', "d = xla.xla_device(rank)"),
         ('d = torch.device("cuda:%s" % (rank,))', "d = xla.xla_device(rank)"),

@@ -25,6 +25,7 @@ from ..lines import codes, line
         ("if torch.cuda._initialized: f()", "if xla.is_available(): f()"),
         ("a = f and torch.cuda._initialized", "a = f and xla.is_available()"),
         ("n = torch.cuda.device_count()", "n = xla.device_count()"),
+        ('a = hasattr(torch.cuda.device_count, "cache_clear")', 'a = hasattr(torch.cuda.device_count, "cache_clear")'),
         ("n = torch.accelerator.device_count()", "n = xla.device_count()"),
         ("a = torch.cuda.device_count() > 1", "a = xla.device_count() > 1"),
         ("a = torch.cuda.device_count() > 0", "a = xla.is_available()"),

@@ -52,7 +52,7 @@ def test_however_it_is_imported(imported: str) -> None:
         ("print(xm.is_master_ordinal())", "print((xla.local_rank() == 0))"),
         ("print(xm.is_master_ordinal(False))", "print(xla.is_master())"),
         ("print(xm.xrt_world_size(1))", "print(xla.world_size())"),
-        ("xm.save(data=x, file_or_path=y)", "xla.save(obj=x, path_or_file=y, each_host=True)"),
+        ("xm.save(data=x, file_or_path=y)", "xla.save(obj=x, f=y, each_host=True)"),
         ("xm.save(x, y, True, True)", "xla.save(x, y)"),
         ("xm.save(x, y, global_master=False)", "xla.save(x, y, each_host=True)"),
         ("y = xm.all_reduce('sum', x)", 'y = xla.all_reduced(x, "sum")'),
