@@ -37,7 +37,10 @@ def calls(source: str) -> list[tuple[ast.Call, Scope]]:
         ("from torch import cuda as tc\ntc.f()", "torch.cuda.f"),
         ("from torch.cuda import f as g\ng()", "torch.cuda.f"),
         ("from torch.cuda.amp import *\nautocast()", "torch.cuda.amp.autocast"),
-        ("from mine import *\ntorch.cuda.f()", "torch.cuda.f"),  # whatever `mine` is, `torch` is PyTorch
+        (
+            "from mine import *\ntorch.cuda.f()",
+            "torch.cuda.f",
+        ),  # whatever `mine` is, `torch` is PyTorch
         ("import torch\ncuda = torch.cuda\ncuda.f()", "torch.cuda.f"),
         ("import torch\ngetattr(torch, 'cuda').f()", "torch.cuda.f"),
         ("def g():\n    import torch\n    torch.cuda.f()", "torch.cuda.f"),

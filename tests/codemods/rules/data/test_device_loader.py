@@ -89,7 +89,12 @@ def train(model, optimizer, loader, bar):
 
 @pytest.mark.parametrize(
     ("target", "use"),
-    [("loader", "pass"), ("i, dl", "pass"), ("part", "part.size = 4"), ("i, part", "part.size += i")],
+    [
+        ("loader", "pass"),
+        ("i, dl", "pass"),
+        ("part", "part.size = 4"),
+        ("i, part", "part.size += i"),
+    ],
 )
 def test_a_list_of_loaders_is_no_loader(target: str, use: str) -> None:
     loop = f"for {target} in {'enumerate(loaders)' if ',' in target else 'loaders'}:"
