@@ -173,6 +173,15 @@ class Callees:
             view, definition = base
         return None
 
+    def bases(self, view: View, definition: ast.ClassDef) -> Iterator[tuple[View, ast.ClassDef]]:
+        """Yield the program's classes that a class derives from, the nearest first."""
+        for _ in range(_MOST_BASES):
+            base = self._base(view, definition)
+            if base is None or base[1] is definition:
+                return
+            yield base
+            view, definition = base
+
     def attributes(
         self, view: View, definition: ast.ClassDef, name: str
     ) -> Iterator[tuple[View, Binding, Scope]]:

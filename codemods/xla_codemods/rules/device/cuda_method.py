@@ -102,6 +102,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
+from ...analysis.devices.passed_arguments import passed_arguments
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import MODULE, TENSOR
@@ -293,20 +294,24 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     """True if `owner` is of a local class that is no tensor, no module, or defines `cuda` on its own."""
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
-        return not value.has(MODULE) or _inherits_it(script, value.definition)
+        return _inherits_it(script, value.definition, value.has(MODULE))
     return has_own_method(script, owner, "cuda", scope) or script.is_neither_tensor_nor_module(
         owner, scope
     )
 
 
-def _inherits_it(script: Script, definition: ast.AST | None) -> bool:
-    """True if what `super().cuda()` calls is in this file: of another class than nn.Module."""
-    bases = definition.bases if isinstance(definition, ast.ClassDef) else []
-    parents = [script.value(base).definition for base in bases]
-    return any(
-        isinstance(parent, ast.ClassDef) and script.inference.method(parent, "cuda") is not None
-        for parent in parents
-    )
+def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) -> bool:
+    """Return True if `super().cuda()` calls another method than that of `nn.Module`."""
+    if not isinstance(definition, ast.ClassDef):
+        return True
+    callees = passed_arguments(script).callees
+    for view, base in callees.bases(callees.home, definition):
+        if any(isinstance(n, ast.FunctionDef) and n.name == "cuda" for n in base.body):
+            return True
+        is_module = is_module or MODULE in view.indexed.inference.base_kind(
+            base, view.indexed.scope(base)
+        )
+    return not is_module
 
 
 def _hands_on(call: ast.Call) -> bool:

@@ -67,6 +67,19 @@ def test_in_several_modules_they_stay() -> None:
     assert uses(after) == uses(main)
 
 
+@pytest.mark.parametrize(("base", "moves"), [("nn.Module", True), ("Other", False)])
+def test_the_method_of_a_base_in_another_module(base: str, moves: bool) -> None:
+    model = f"from torch import nn\nclass Base({base}):\n    pass\n"
+    main = (
+        "import torch\nfrom model import Base\n\nclass Net(Base):\n"
+        "    def cuda(self, device=None):\n        return super().cuda(device)\n"
+    )
+    files = {"model.py": model.encode(), "main.py": main.encode()}
+    project = Project(Modules(files), "main.py")
+    after = migrate(files["main.py"], Options(), "main.py", project).data.decode()
+    assert ("super().to(xla.xla_device(device))" in after) is moves
+
+
 @pytest.mark.parametrize(
     "made", ["torch.ones(2)", "torch.zeros(3).float()"], ids=["made", "converted"]
 )
