@@ -130,7 +130,6 @@ def test_custom_fwd_takes_xla(device: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"fused": True}, RuntimeError),
         ({"capturable": True, "foreach": True}, AssertionError),
         ({"capturable": True}, None),
         ({"foreach": True}, None),

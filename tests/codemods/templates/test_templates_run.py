@@ -136,8 +136,7 @@ def migrated_program(source: str) -> str:
 # What is left of a trap, and named; of all others nothing is.
 NAMED = {
     "conditional import": ["XLA906"],
-    "dataclass": ["XLA204"],
-    "getattr dyn": ["XLA115", "XLA906"],
+    "getattr dyn": ["XLA906"],
     "match": ["XLA118"],
     "rebinding": ["XLA115"],
     "star": ["XLA906"],

@@ -51,25 +51,17 @@ module are rewritten to the runtime's functions:
 +    xla.synchronize()
 ```
 
-A module that is returned, or one of two, is replaced as a whole:
-
-```diff
- import torch
-+from xla_migrate import runtime as xla
-
- def module_of(device):
-     if device.type == "npu":
-         return torch.npu
--    return torch.cuda
-+    return xla.device_module()
-```
-
-A table of modules needs an entry for XLA:
+A module that is kept, returned or chosen is reported, because its uses may have no equivalent:
 
 ```python
 import torch
 
 modules = {"cuda": torch.cuda, "xpu": torch.xpu}  # XLA115
+
+def module_of(device):
+    if device.type == "npu":
+        return torch.npu
+    return torch.cuda  # XLA115
 ```
 
 No object has a method named `xla`, as `getattr(x, device)()` requires:
@@ -167,13 +159,11 @@ def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:
 def module_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """The module kept, returned or chosen."""
     parent = script.parent(node)
+    message = "torch has no device module for XLA, and some uses of the module could not be followed: use `xla.device_module`, or the runtime's functions"
     match parent:
         case ast.Assign(targets=[ast.Name(id=name)]) if scope.dotted(name) == "torch.cuda":
             return
-        case ast.Dict():
-            message = "torch has no device module for XLA, which the table lacks: add an entry for `xla.device_type()` with `xla.device_module()`"
+        case ast.Assign() | ast.Return() | ast.Dict():
             yield RULE.finding(script, node, message)
-        case ast.Assign() | ast.Return() | ast.IfExp():
-            if not isinstance(parent, ast.IfExp) or parent.test is not node:
-                edit = Replace(node, f"{script.xla}.device_module()")
-                yield RULE.finding(script, node, _ABSENT, edit)
+        case ast.IfExp(test=test) if test is not node:
+            yield RULE.finding(script, node, message)

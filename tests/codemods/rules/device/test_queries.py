@@ -223,9 +223,9 @@ def test_properties_that_have_none(source: str) -> None:
         ),
         (
             "backend = torch.cuda if gpu else torch.cpu",
-            "backend = xla.device_module() if gpu else torch.cpu",
+            "backend = torch.cuda if gpu else torch.cpu",
         ),
-        ("def module():\n    return torch.cuda", "def module():\n    return xla.device_module()"),
+        ("def module():\n    return torch.cuda", "def module():\n    return torch.cuda"),
     ],
 )
 def test_fact_1_3_modules_chosen_at_run_time(source: str, after: str) -> None:
