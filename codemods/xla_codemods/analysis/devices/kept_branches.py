@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
@@ -101,19 +100,19 @@ def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:
             if _OF_A_MAKE.search(around.name) is not None and "cuda" not in around.name.lower():
                 return True
         elif isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
-            if _is_in_body(child, around) and _asks_for_another_make(script, around.test):
+            if _is_in_body(child, around) and asks_for_another_make(script, around.test):
                 return True
         child = around
     return False
 
 
-def _asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
+def asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
     """`x.device.type in ("mps", "xpu")`, `device == "npu"`, `torch.backends.mps.is_available()`, and a name that is bound to one."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
-            return any(_asks_for_another_make(script, value) for value in values)
+            return any(asks_for_another_make(script, value) for value in values)
         case ast.BoolOp(op=ast.Or(), values=values):
-            return all(_asks_for_another_make(script, value) for value in values)
+            return all(asks_for_another_make(script, value) for value in values)
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=make)]):
             return make in _MAKES
         case ast.Compare(
@@ -128,33 +127,8 @@ def _asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
         case ast.Name():
             given = script.only_value(test)
             if given is not None and not isinstance(given, ast.Name):
-                return _asks_for_another_make(script, given)
+                return asks_for_another_make(script, given)
     return False
-
-
-def makes_tested_later(script: ParsedFile, test: ast.expr) -> list[str]:
-    """Return the makes of accelerators that the branches after the branch of `test` are for.
-
-    `xla.is_accelerator` is True for these devices, so the branch of `test` would hide theirs.
-    """
-    node: ast.AST = test
-    while isinstance(above := script.parent(node), ast.BoolOp):
-        node = above
-    if not isinstance(above, (ast.If, ast.IfExp)) or above.test is not node:
-        return []
-    asked = [ast.unparse(t) for t in _later(above) if _asks_for_another_make(script, t)]
-    return [make for make in _MAKES if any(make in text for text in asked)]
-
-
-def _later(branch: ast.If | ast.IfExp) -> Iterator[ast.expr]:
-    """Yield the tests of the `elif` branches after `branch`."""
-    while True:
-        rest = branch.orelse
-        following = rest[0] if isinstance(rest, list) and len(rest) == 1 else rest
-        if not isinstance(following, (ast.If, ast.IfExp)):
-            return
-        yield following.test
-        branch = following
 
 
 def _is_kept(script: ParsedFile, node: ast.AST) -> bool:

@@ -13,8 +13,7 @@ Nothing fails. The script takes the branch without the accelerator.
 
 Fix: safe or unsafe.
 
-Use `xla.is_accelerator`, which accepts a device, its name or a tensor. If a later `elif` is for
-another make (`"mps"`), the new test excludes that make.
+Use `xla.is_accelerator`, which accepts a device, its name or a tensor.
 
 ## Example
 
@@ -103,7 +102,6 @@ from ...analysis.devices.asked.members import is_name_for_cuda
 from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
-from ...analysis.devices.kept_branches import makes_tested_later
 from ...analysis.devices.owners import has_own_method
 from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.inference.library_types import RUNTIME
@@ -237,17 +235,8 @@ def _test(
     if asked is None:
         return
     if sure:
-        text = f"{script.xla}.is_accelerator({{0}})"
-        makes = makes_tested_later(script, node)
-        if negated:
-            yield _finding(script, node, f"not {text}", (asked,))
-        elif makes and isinstance(asked, (ast.Name, ast.Attribute)):
-            names = ", ".join(f'"{make}"' for make in makes)
-            others = f"({names})" if len(makes) > 1 else names
-            text = f"({text} and not str({{1}}).startswith({others}))"
-            yield _finding(script, node, text, (asked, asked))
-        else:
-            yield _finding(script, node, text, (asked,))
+        text = f"{'not ' if negated else ''}{script.xla}.is_accelerator({{0}})"
+        yield _finding(script, node, text, (asked,))
     elif unknown:
         yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 

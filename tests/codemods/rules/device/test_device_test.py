@@ -36,22 +36,6 @@ def test_of_devices(test: str) -> None:
     assert line(f"if {test}: pass") == "if xla.is_accelerator(device): pass"
 
 
-def test_branches_for_accelerators_of_another_make_stay_reachable() -> None:
-    chain = """
-    if device.type == "cuda" and fast:
-        n = 1
-    elif device.type == "cpu":
-        n = 2
-    elif device.type in ("mps", "xpu"):
-        n = 3
-    """
-    after = migrated(
-        f"import torch\n\ndef pick(device: torch.device, fast):{chain}\n    return n\n"
-    )
-    test = '(xla.is_accelerator(device) and not str(device).startswith(("xpu", "mps")))'
-    assert f"if {test} and fast:" in after
-
-
 @pytest.mark.parametrize(
     "test", ['device.type != "cuda"', 'device != "cuda"', '"cuda" not in device', 'device not in ["cuda"]']
 )  # fmt: skip
