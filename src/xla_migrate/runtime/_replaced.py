@@ -1,7 +1,7 @@
 """Functions of torch that a script has replaced: ``torch.load = partial(torch.load, weights_only=False)``.
 
-The migration makes ``partial(xla.load, ...)`` of that, and the runtime's functions call torch's, as they are replaced.
-So that this ends, a call that comes back for the same object goes to torch's own function.
+The migration turns this into ``partial(xla.load, ...)``, and ``xla.load`` calls ``torch.load``, which now is this
+partial. To end the recursion, a call that comes back for the same object goes to torch's own function.
 """
 
 from __future__ import annotations

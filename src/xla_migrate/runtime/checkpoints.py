@@ -81,11 +81,11 @@ def save(
     if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
-    if isinstance(f, str | os.PathLike):
-        with _replacing(f) as part, _replaced.running("save", obj):
-            torch.save(obj, part, **kwargs)
-    else:
-        with _replaced.running("save", obj):
+    with _replaced.running("save", obj):
+        if isinstance(f, str | os.PathLike):
+            with _replacing(f) as part:
+                torch.save(obj, part, **kwargs)
+        else:
             torch.save(obj, f, **kwargs)
 
 

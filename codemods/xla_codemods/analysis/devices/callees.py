@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach
 from ..inference.instances import CALLED_AS_INSTANCE
 from ..inference.values import CLASS
 from ..scopes import Binding, FunctionNode, Scope, resolve
@@ -22,7 +23,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Functions that call another function, in a separate process or later.
 PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")
 _SPAWNING = frozenset({"spawn", "start_processes", "launch"})
-_MOST_BASES = 4
 
 
 class View(NamedTuple):
@@ -60,6 +60,7 @@ class Callees:
     def __init__(self, home: View) -> None:
         self.home = home
         self._views: dict[str, View | None] = {home.path: home}
+        self._lineages: dict[ast.ClassDef, list[tuple[View, ast.ClassDef]]] = {}
 
     def view(self, path: str) -> View | None:
         """The module at `path`; None where it cannot be parsed."""
@@ -163,37 +164,27 @@ class Callees:
 
     def method(self, view: View, definition: ast.ClassDef, name: str) -> Target | None:
         """The method `name` of a class, or of what it derives from, in other modules, too."""
-        for _ in range(_MOST_BASES):
-            for statement in definition.body:
+        for home, owner in self.lineage(view, definition):
+            for statement in owner.body:
                 if isinstance(statement, _FUNCTIONS) and statement.name == name:
-                    return Target(view, statement, definition)
-            base = self._base(view, definition)
-            if base is None or base[1] is definition:
-                return None
-            view, definition = base
+                    return Target(home, statement, owner)
         return None
 
-    def bases(self, view: View, definition: ast.ClassDef) -> Iterator[tuple[View, ast.ClassDef]]:
-        """Yield the program's classes that a class derives from, the nearest first."""
-        for _ in range(_MOST_BASES):
-            base = self._base(view, definition)
-            if base is None or base[1] is definition:
-                return
-            yield base
-            view, definition = base
+    def lineage(self, view: View, definition: ast.ClassDef) -> list[tuple[View, ast.ClassDef]]:
+        """Return a class and those of the program that it derives from, the nearest first; found once."""
+        if definition not in self._lineages:
+            found = reach([(view, definition)], lambda place: filter(None, [self._base(*place)]))
+            self._lineages[definition] = list(found)
+        return self._lineages[definition]
 
     def attributes(
         self, view: View, definition: ast.ClassDef, name: str
     ) -> Iterator[tuple[View, Binding, Scope]]:
         """What gives an instance of a class, or of what it derives from, its attribute `name`."""
-        for _ in range(_MOST_BASES):
-            if definition in view.indexed.inference.scopes:
-                bound = view.indexed.inference.class_attributes(definition).get(name, ())
-                yield from ((view, b, home) for b, home in bound if b.how == "assign")
-            base = self._base(view, definition)
-            if base is None or base[1] is definition:
-                return
-            view, definition = base
+        for of, owner in self.lineage(view, definition):
+            if owner in of.indexed.inference.scopes:
+                bound = of.indexed.inference.class_attributes(owner).get(name, ())
+                yield from ((of, b, home) for b, home in bound if b.how == "assign")
 
     def _base(self, view: View, definition: ast.ClassDef) -> tuple[View, ast.ClassDef] | None:
         for base in definition.bases:

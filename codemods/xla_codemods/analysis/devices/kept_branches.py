@@ -100,19 +100,19 @@ def _is_for_another_make(script: ParsedFile, node: ast.AST) -> bool:
             if _OF_A_MAKE.search(around.name) is not None and "cuda" not in around.name.lower():
                 return True
         elif isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
-            if _is_in_body(child, around) and asks_for_another_make(script, around.test):
+            if _is_in_body(child, around) and _asks_for_another_make(script, around.test):
                 return True
         child = around
     return False
 
 
-def asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
+def _asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
     """`x.device.type in ("mps", "xpu")`, `device == "npu"`, `torch.backends.mps.is_available()`, and a name that is bound to one."""
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
-            return any(asks_for_another_make(script, value) for value in values)
+            return any(_asks_for_another_make(script, value) for value in values)
         case ast.BoolOp(op=ast.Or(), values=values):
-            return all(asks_for_another_make(script, value) for value in values)
+            return all(_asks_for_another_make(script, value) for value in values)
         case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=make)]):
             return make in _MAKES
         case ast.Compare(
@@ -127,7 +127,7 @@ def asks_for_another_make(script: ParsedFile, test: ast.expr) -> bool:
         case ast.Name():
             given = script.only_value(test)
             if given is not None and not isinstance(given, ast.Name):
-                return asks_for_another_make(script, given)
+                return _asks_for_another_make(script, given)
     return False
 
 

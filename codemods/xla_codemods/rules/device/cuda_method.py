@@ -305,7 +305,7 @@ def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) ->
     if not isinstance(definition, ast.ClassDef):
         return True
     callees = passed_arguments(script).callees
-    for view, base in callees.bases(callees.home, definition):
+    for view, base in callees.lineage(callees.home, definition)[1:]:
         if any(isinstance(n, ast.FunctionDef) and n.name == "cuda" for n in base.body):
             return True
         is_module = is_module or MODULE in view.indexed.inference.base_kind(

@@ -309,9 +309,8 @@ def _asks_whether_available(script: Script, node: ast.expr, answer: bool) -> boo
 def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     around = script.parent(node)
     if isinstance(around, ast.Call) and getattr(around.func, "id", "") in {"getattr", "hasattr"}:
-        script.settled.add(
-            node
-        )  # PyTorch's function itself: `hasattr(device_count, "cache_clear")`
+        # PyTorch's function itself: `hasattr(torch.cuda.device_count, "cache_clear")`
+        script.settled.add(node)
         return
     message = f"`{_written(node)}()` is 0 on an XLA host: use `xla.device_count`"
     yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.device_count"))

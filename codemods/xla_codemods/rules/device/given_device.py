@@ -281,7 +281,7 @@ def _is_used_as_a_name(script: Script, target: ast.expr) -> bool:
     name = ast.unparse(target)
     if name.lower().endswith("type") or isinstance(target, ast.Subscript):
         return True
-    asked = rf"\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
+    asked = rf"(?<!for )\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
     return re.search(asked, script.source.text) is not None
 
 

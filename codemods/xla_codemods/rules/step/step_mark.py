@@ -320,10 +320,12 @@ def _last_steps(script: Script) -> list[tuple[ast.stmt, Loop | None, Step]]:
 @RULE.file
 def in_other_loops(script: Script) -> Iterator[Finding]:
     """Loops that accumulate gradients, evaluate or sample, and that no device loader feeds."""
-    evaluations = unmarked_evaluations(script)
+    evaluations = loops = unmarked_evaluations(script)
     if uses_accelerate(script):
         yield from _of_reads_that_cut(script)
-    for loop in evaluations if uses_accelerate(script) else script.training.loops:
+    else:
+        loops = script.training.loops
+    for loop in loops:
         if not loop.is_statement or is_of_an_optimizer(script, loop.node):
             continue
         inference = script.training.is_inference(loop.node)

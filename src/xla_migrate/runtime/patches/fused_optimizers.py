@@ -1,8 +1,8 @@
 """Optimizers of torch.optim that are asked for fused kernels step on XLA parameters without them.
 
-The fault: ``fused=True`` raises at the first step (fact 3.26). In scripts it is written out, and the migration changes it.
-It also comes from where no rewrite reaches it, such as ``AdamW(parameters, **config["optimizer"])`` with a file of
-settings that is right for CUDA. XLA fuses the whole step in any case.
+The fault: ``fused=True`` raises at the first step (fact 3.26). The migration changes it where a script writes it out.
+It cannot change the settings in ``AdamW(parameters, **config["optimizer"])``, whose file is right for CUDA. XLA fuses the
+whole step in any case.
 
 To see it: ``torch.optim.AdamW(parameters, fused=True).step()`` with XLA parameters.
 It can go when this fails: test_fact_3_26_fused_optimizers_raise_without_the_patch.

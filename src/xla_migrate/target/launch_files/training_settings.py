@@ -45,7 +45,6 @@ _LIGHTNING = frozenset(
 _ACCELERATE = frozenset(
     "compute_environment num_processes num_machines machine_rank main_training_function rdzv_backend".split()
 )
-# Arguments of torch's optimizers, one of which stands beside their `fused`.
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
     "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",

@@ -109,7 +109,7 @@ class MoreRuns:
 
 
 _SHAKES = (1, 2)
-_ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.WEIGHTS}
+_ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.NO_GRADIENT, Quantity.WEIGHTS}
 _ALIKE = 1e-3  # of gradients that differ by rounding
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
 

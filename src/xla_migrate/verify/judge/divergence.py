@@ -296,34 +296,29 @@ def _gradients(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
     )
     ratio = y / x if x else math.inf
-    quantity, hint = (
-        Quantity.GRADIENT,
-        (
-            f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
-            " clipping, scaling, accumulation or reduction differ, or their order"
-        ),
+    hint = (
+        f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
+        " clipping, scaling, accumulation or reduction differ, or their order"
     )
-    if _is_rounding(a, allowed) and _is_rounding(b, allowed):
-        quantity, hint = Quantity.NO_GRADIENT, _ONLY_ROUNDING
+    only_rounding = _is_rounding(a, allowed) and _is_rounding(b, allowed)
     yield Divergence(
         a.event,
         a.step,
         a.optimizer,
-        quantity,
+        Quantity.NO_GRADIENT if only_rounding else Quantity.GRADIENT,
         parameters[worst].name,
         a.gradient_of(worst) or 0.0,
         b.gradient_of(worst) or 0.0,
         b.where,
-        hint,
+        _ONLY_ROUNDING if only_rounding else hint,
     )
 
 
 def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
     """True if a change of all weights by their own size would change the loss by no more than `allowed`."""
-    weights = math.hypot(*step.norms)
-    return bool(step.loss) and (step.gradient_norm or 0.0) * weights <= allowed * abs(
-        step.loss or 0
-    )
+    if not step.loss or step.gradient_norm is None:
+        return False
+    return step.gradient_norm * math.hypot(*step.norms) <= allowed * abs(step.loss)
 
 
 def _factors(a: OptimizerStep, exact: bool) -> tuple[float, float]:

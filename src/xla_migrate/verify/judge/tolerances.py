@@ -33,9 +33,8 @@ PATH_SHARE = 2e-2  # of the distance moved, for a projection
 NORM_PATH_SHARE = 3e-3  # of the distance moved per element, for a norm
 NOISE_GRADIENT = 1e-5  # a tensor's gradient per element, of the model's: below, it is rounding
 FLOOR = 1e-2  # of the largest loss: a loss near 0 has no meaningful relative error
-CANCELLED = (
-    1e-4  # of the gradient's norm: a loss below, of terms that cancel, is rounding even in float64
-)
+# Of the gradient's norm: a loss below, whose terms cancel, is rounding even in float64.
+CANCELLED = 1e-4
 R_LIMIT = 1.2  # |target - fp32| / |bf16 - fp32|
 R_BY_CHANCE = 2.5  # above, it is no chance
 METRIC = 1e-3  # evaluation metrics, as production migrations demand

@@ -9,6 +9,7 @@ from enum import Enum
 
 from ..judge.blame import MigrationFinding, of_verdict
 from ..judge.compare import Comparison
+from ..judge.divergence import Quantity
 from ..judge.failures import Fault
 from ..judge.judgement import OF_SPEED, Judgement, Status
 from ..judge.observed import ObservedRun
@@ -36,6 +37,7 @@ class Conclusion(str, Enum):
 
     PROVEN = "proven"
     DIFFERS = "differs"
+    NOT_PROVEN = "not proven"  # the gradients are rounding errors: nothing can be compared
     COULD_NOT_RUN = "could not run"
 
     def __str__(self) -> str:
@@ -48,7 +50,12 @@ def _is_distributed(files: Mapping[str, tuple[str, str]]) -> bool:
 
 
 _DISTRIBUTED = re.compile(r"init_process_group|DistributedDataParallel|\bmp\.spawn|\bAccelerator\(")
-_EXIT_CODES = {Conclusion.PROVEN: 0, Conclusion.DIFFERS: 1, Conclusion.COULD_NOT_RUN: 2}
+_EXIT_CODES = {
+    Conclusion.PROVEN: 0,
+    Conclusion.DIFFERS: 1,
+    Conclusion.NOT_PROVEN: 1,
+    Conclusion.COULD_NOT_RUN: 2,
+}
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,11 @@ class Report:
         """Proven if the migrated script trains the same. Its speed is `slow`'s."""
         if not self.comparison.could_run:
             return Conclusion.COULD_NOT_RUN
-        proven = bool(self.comparison.rows) and not self.different
-        return Conclusion.PROVEN if proven else Conclusion.DIFFERS
+        if self.comparison.rows and not self.different:
+            return Conclusion.PROVEN
+        found = self.comparison.divergence
+        is_rounding = found is not None and found.quantity is Quantity.NO_GRADIENT
+        return Conclusion.NOT_PROVEN if is_rounding else Conclusion.DIFFERS
 
     @property
     def different(self) -> list[Judgement]:

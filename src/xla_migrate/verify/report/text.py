@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...known_errors.explain import explained, last_known
 from ...reports.width import wrapped
 from ..judge.compare import StepComparison
-from ..judge.divergence import Quantity
 from ..judge.judgement import Status
 from .facts import Conclusion, Report
 
@@ -61,10 +60,7 @@ def conclusion(report: Report) -> list[str]:
         tensor = f", {comparison.divergence.tensor}" if comparison.divergence.tensor else ""
         step = comparison.divergence.step
         place = f"; first at {f'step {step}' if step else 'the start'}{tensor}"
-    verdict = "differs"
-    if comparison.divergence is not None and comparison.divergence.quantity is Quantity.NO_GRADIENT:
-        verdict = "not proven"
-    return [f"{verdict}: {names}{place}", *_terms(report), *_speed(report)]
+    return [f"{report.status}: {names}{place}", *_terms(report), *_speed(report)]
 
 
 def _terms(report: Report) -> list[str]:

@@ -287,3 +287,12 @@ def test_a_field_that_may_say_auto_stays_a_text(copied: str, after: str) -> None
         "    x = torch.ones(2).to(cfg.device)\n", f"    made = {{}}\n    {copied}\n"
     )
     assert after in migrated(source + 'train(Config(**json.load(open("a.json"))))\n')
+
+
+def test_a_loop_over_devices_does_not_make_a_text_of_a_field() -> None:
+    source = FIELD.replace(
+        "    x = torch.ones(2).to(cfg.device)\n",
+        "    device = cfg.device\n    x = torch.ones(2).to(device)\n    for device in every(): pass\n",
+    )
+    after = migrated(source + 'train(Config(**json.load(open("a.json"))))\n')
+    assert "device = xla.xla_device(cfg.device)\n" in after

@@ -755,6 +755,15 @@ def test_a_scaler_that_accelerate_keeps_is_kept_in_other_modules() -> None:
     assert "self.scaler.step(optimizer)" in after["trainer.py"]
 
 
+def test_a_scaler_that_accelerate_keeps_is_found_under_another_name() -> None:
+    head = "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    other = TRAINER.format(head=head).replace(
+        "import torch\n", "from torch import GradScaler as S\n"
+    )
+    after = _of_two_modules(other.replace("torch.GradScaler", "S"))
+    assert "trainer.scaler.scale(loss).backward()" in after["steps.py"]
+
+
 def test_a_scaler_made_by_way_of_partial_scales_nothing_in_any_module() -> None:
     after = _of_two_modules(TRAINER.format(head=""))
     assert "    loss.backward()" in after["steps.py"]

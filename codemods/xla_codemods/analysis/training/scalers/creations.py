@@ -41,10 +41,15 @@ class Creation(NamedTuple):
     statement: ast.stmt | None
 
 
+def maker_names(script: ParsedFile) -> set[str]:
+    """Last names under which the file may call one of `MAKERS`."""
+    imported = {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
+    return {"GradScaler", "ShardedGradScaler"} | imported
+
+
 def creations(script: ParsedFile) -> Iterator[Creation]:
     """Where the file makes scalers for CUDA, in its order."""
-    names = {"GradScaler", "ShardedGradScaler"}
-    names |= {n for n in script.module.bindings if script.module.dotted(n) in MAKERS}
+    names = maker_names(script)
     for call, scope in script.index.of(ast.Call):
         func = call.func
         last = name_of(func)

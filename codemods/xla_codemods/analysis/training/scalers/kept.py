@@ -1,5 +1,6 @@
-"""Scalers that stay: what other modules do with them stays as well. Scaled by one module and not divided by another,
-gradients would be wrong by the scale.
+"""Scalers that stay in one module: their uses in other modules stay as well.
+
+Otherwise losses would not be scaled, and gradients still be divided by the scale, or the reverse.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ....source import Source
 from ...frameworks.accelerator import uses_accelerate
-from ...syntax import is_handed_on
-from .creations import MAKERS, creations, is_disabled
+from ...syntax import is_handed_on, name_of
+from .creations import MAKERS, creations, is_disabled, maker_names
 from .uses import Uses, classify
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ def keeps_scalers(script: ParsedFile) -> bool:
 
 def handed_on(script: ParsedFile) -> Iterator[ast.expr]:
     """Yield the classes of scalers that are not called here: `make = partial(GradScaler, enabled=amp)`."""
+    names = maker_names(script)
     nodes: list[ast.expr] = [
         n for kind in (ast.Name, ast.Attribute) for n, _ in script.index.of(kind)
     ]
     for node in nodes:
-        last = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-        if last.endswith("Scaler") and script.dotted(node) in MAKERS:
+        if name_of(node) in names and script.dotted(node) in MAKERS:
             if is_handed_on(node, script.parents):
                 yield node
 

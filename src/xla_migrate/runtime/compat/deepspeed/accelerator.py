@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ... import devices, precision, processes, randomness, services, step
+from ... import device_functions, devices, precision, processes, randomness, step
 
 
 class Accelerator:
@@ -67,11 +67,11 @@ class Accelerator:
 
     def memory_allocated(self, device_index: int | None = None) -> int:
         """Bytes in use on the device."""
-        return services.memory_info()["bytes_used"] or 0
+        return device_functions.memory_allocated()
 
     def max_memory_allocated(self, device_index: int | None = None) -> int:
         """The most bytes that were in use on the device."""
-        return services.memory_info()["peak_bytes_used"] or 0
+        return device_functions.max_memory_allocated()
 
 
 def get_accelerator() -> Accelerator:
