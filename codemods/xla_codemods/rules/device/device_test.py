@@ -98,9 +98,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.asked.members import is_name_for_cuda
-from ...analysis.devices.asked.renamed import is_renamed
 from ...analysis.devices.availability import OTHER_ACCELERATORS
+from ...analysis.devices.checks.constants import is_name_for_cuda
+from ...analysis.devices.checks.renamed_strings import is_renamed
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.frameworks.lightning_modules import is_lightnings

@@ -95,8 +95,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
-from ...analysis.devices.asked.questions import questions
 from ...analysis.devices.availability import chooses_tests
+from ...analysis.devices.checks.device_texts import checks
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.nodes import walk
 from ...edits import Replace
@@ -124,12 +124,12 @@ def asked(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
         return
     covered = Covered(script, unhandled.found)
     seen: set[ast.AST] = set()
-    for question in questions(script):
-        node = question.node
+    for found in checks(script):
+        node = found.node
         if node in seen or covered(node) or _is_answered(script, node):
             continue
         seen.add(node)
-        yield RULE.finding(script, node, _MESSAGES[question.of], severity=WARNING)
+        yield RULE.finding(script, node, _MESSAGES[found.of], severity=WARNING)
 
 
 @RULE.call("operator.attrgetter")

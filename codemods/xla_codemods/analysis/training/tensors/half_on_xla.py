@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Replace
 from ....patterns import Pattern
-from ...devices.asked.flags import is_flag, is_question, questions_of
 from ...devices.availability import asks_availability
+from ...devices.checks.flags import is_flag, is_question, questions_of
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
 from .chosen_half import Choice, choice_by, chosen_in, half_chosen_by_flag

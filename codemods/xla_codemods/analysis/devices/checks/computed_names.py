@@ -4,51 +4,45 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from .origins import is_device_text
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
-    from ...scopes import Scope
 
 _NAMESPACES = frozenset({"globals", "locals", "vars"})
 
 
-def made_names(
-    script: ParsedFile, tells: Callable[[ast.expr, Scope], bool]
-) -> Iterator[ast.Call | ast.Subscript]:
-    """Where a function, an attribute or a module is found by such a name, which there is for CUDA and not for XLA.
-
-    `tells` says whether an expression is the type of a device, or its text.
-    """
-    for node, name, scope in _found_by_name(script):
+def computed_names(script: ParsedFile) -> Iterator[ast.Call | ast.Subscript]:
+    """Yield the lookups of a function, attribute or module by such a name, if it exists for CUDA and not for XLA."""
+    for node, name in _found_by_name(script):
         pieces = _pieces(name)
-        telling = [p for p in pieces if isinstance(p, ast.expr) and tells(p, scope)]
+        telling = [p for p in pieces if isinstance(p, ast.expr) and is_device_text(script, p)]
         if not telling:
             continue
         if len(pieces) == 1:
-            if isinstance(node, ast.Call) and script.dotted(node.args[0], scope) != "torch":
+            if isinstance(node, ast.Call) and script.dotted(node.args[0]) != "torch":
                 yield node  # getattr(model, device.type)
         elif _is_there(script, pieces, telling, "cuda"):
             if not _is_there(script, pieces, telling, "xla"):
                 yield node
 
 
-def _found_by_name(
-    script: ParsedFile,
-) -> Iterator[tuple[ast.Call | ast.Subscript, ast.expr, Scope]]:
-    for call, scope in script.index.calls_of("getattr"):
+def _found_by_name(script: ParsedFile) -> Iterator[tuple[ast.Call | ast.Subscript, ast.expr]]:
+    for call, _ in script.index.calls_of("getattr"):
         if isinstance(call.func, ast.Name) and len(call.args) > 1:
-            yield call, call.args[1], scope
-    for call, scope in script.index.calls_of("import_module"):
+            yield call, call.args[1]
+    for call, _ in script.index.calls_of("import_module"):
         if call.args and not isinstance(call.args[0], ast.Name):
-            yield call, call.args[0], scope
-    for item, scope in script.index.of(ast.Subscript):
+            yield call, call.args[0]
+    for item, _ in script.index.of(ast.Subscript):
         owner = item.value
         if (isinstance(owner, ast.Call) and getattr(owner.func, "id", "") in _NAMESPACES) or (
             isinstance(owner, ast.Attribute) and owner.attr == "__dict__"
         ):
-            yield item, item.slice, scope
+            yield item, item.slice
 
 
 def _pieces(name: ast.expr) -> list[str | ast.expr]:

@@ -1,0 +1,223 @@
+"""What the parts of a check come from: words such as "cuda", and devices whose text is taken."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ....flow.closure import reach
+from ....flow.edges import passed
+from ...inference.values import DEVICE, STRING, TENSOR
+from ...scopes import resolve
+from ...syntax import name_of
+from ..specs import Devices
+from .renamed_strings import is_xla_or_renamed
+
+if TYPE_CHECKING:
+    from ...parsed_file import ParsedFile
+
+# Functions whose result contains the text or the elements of their arguments.
+_MADE_OF_ARGUMENTS = frozenset(
+    "str repr format ascii getattr set list tuple sorted frozenset next iter map min max any enumerate zip dict OrderedDict "
+    "defaultdict ChainMap MappingProxyType fromkeys compile".split()
+)
+# Methods whose result contains the text or the elements of their object.
+_MADE_OF_OWNER = frozenset(
+    "casefold encode lower lstrip partition replace removeprefix removesuffix rpartition rsplit rstrip split strip title upper "
+    "__repr__ __str__ items keys values".split()
+)
+_TYPES = "torch.cuda"  # what the names of CUDA's tensor types begin with
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set)
+
+
+def is_cuda_word(script: ParsedFile, node: ast.AST | None) -> bool:
+    """Return True if `node` may be a word for CUDA, or a collection or table of words without XLA's."""
+    return any("cuda" in word for word in script.cached(_Origins).words(node))
+
+
+def is_device_text(script: ParsedFile, node: ast.AST | None, *, typed: bool = False) -> bool:
+    """Return True if `node` may be a device's text or type, a part of it, or a collection of such.
+
+    `typed`: the type of a tensor or of an unknown value (`x.type()`) is such a text, too.
+    """
+    origins = script.cached(_Origins)
+    return any(origins.is_device(part, typed) for part in origins.of(node))
+
+
+def pairs(script: ParsedFile, one: Iterable[ast.AST], other: Iterable[ast.AST]) -> bool:
+    """Return True if a part of one side is the text of a device, and a part of the other a word for CUDA."""
+    others = list(other)
+    return any(
+        _pairs(script, a, b) or _pairs(script, b, a) for a in one for b in others if a is not b
+    )
+
+
+def _pairs(script: ParsedFile, word: ast.AST, text: ast.AST) -> bool:
+    words = script.cached(_Origins).words(word)
+    typed = any(each.startswith(_TYPES) for each in words)
+    return any("cuda" in each for each in words) and is_device_text(script, text, typed=typed)
+
+
+class _Origins:
+    """The expressions that the values of a file are made of, as far as texts and collections go."""
+
+    def __init__(self, script: ParsedFile) -> None:
+        self.script = script
+        self.index = script.index
+        self.known: dict[ast.AST, list[ast.AST]] = {}
+        # Keys that are put into a table later, by the table's name, or `.name` of an attribute.
+        self.put: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for item, _ in self.index.of(ast.Subscript):
+            if isinstance(item.ctx, ast.Store) and not self._is_augmented(item):
+                self.put[_spelled(item.value)].append(item.slice)
+        for name in ("setdefault", "update"):
+            for call, _ in self.index.calls_of(name):
+                if isinstance(call.func, ast.Attribute):
+                    self.put[_spelled(call.func.value)] += [*_names(call), *call.args[:1]]
+        self.attributes: defaultdict[str, list[ast.expr]] = defaultdict(list)
+        for statement, scope in self.index.of(ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Attribute) or isinstance(scope.node, ast.ClassDef):
+                    self.attributes[name_of(target)].append(statement.value)
+
+    def of(self, node: ast.AST | None) -> list[ast.AST]:
+        """Return `node` and everything that it may be made of."""
+        if node is None:
+            return []
+        if node not in self.known:
+            self.known[node] = list(reach([node], self._parts))
+        return self.known[node]
+
+    def words(self, node: ast.AST | None) -> set[str]:
+        """Return the words in small letters; none if XLA's may be among them."""
+        found = self.of(node)
+        words = {
+            n.value.lower()
+            for n in found
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        }
+        words |= {"cuda" for part in found if _is_called_cuda(part)}
+        is_known = "xla" in words or any(map(self._is_unknown_key, found))
+        return set() if is_known or any(map(self._is_current, found)) else words
+
+    def is_device(self, node: ast.AST, typed: bool) -> bool:
+        match node:
+            case ast.Constant() | ast.Compare():
+                return False
+            case ast.Attribute(attr="type", value=node):
+                pass
+            case ast.Attribute(attr="__module__"):
+                return typed
+            case ast.Call(func=ast.Attribute(attr="type", value=owner), args=[], keywords=[]):
+                return typed or self.script.value(owner).has(TENSOR)
+            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=name), *_]):
+                if name == "type":
+                    return self.is_device(owner, typed)
+                return name == "device"
+        if self.script.cached(Devices).is_device(node):
+            return True
+        value = self.script.value(node)
+        if not value.has(DEVICE) or not isinstance(node, ast.expr):
+            return False
+        return not value.has(STRING) or is_xla_or_renamed(self.script, node)
+
+    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+        match node:
+            case ast.Dict(keys=keys, values=values):
+                return [value if key is None else key for key, value in zip(keys, values)]
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return parts
+            case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
+                return [inner]
+            case ast.DictComp(key=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
+                return [inner]
+            case ast.JoinedStr(values=[ast.FormattedValue(value=inner), *_]):
+                return [inner]
+            case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=inner):
+                return [inner]
+            case (
+                ast.BinOp(op=ast.BitOr(), left=one, right=other) | ast.IfExp(body=one, orelse=other)
+            ):
+                return [one, other]
+            case ast.BoolOp(values=values):
+                return values
+            case ast.Subscript(value=ast.Dict()) | ast.Subscript(slice=ast.Constant(value=str())):
+                return []  # the value of an entry: it is not among the keys
+            case ast.Subscript(value=owner):
+                return [owner]
+            case ast.Call(func=func, args=args):
+                if name_of(func) in _MADE_OF_ARGUMENTS:
+                    return [*args, *_names(node)]
+                if isinstance(func, ast.Attribute) and func.attr in _MADE_OF_OWNER:
+                    return [func.value, *self._values(func)]
+            case ast.Name() if node in self.index.parents:
+                return chain(self.put[node.id], self._bound(node))
+            case ast.Attribute(attr=name) if node in self.index.parents:
+                return [*self.put[f".{name}"], *(self.attributes[name] or self._elsewhere(node))]
+        return []
+
+    def _bound(self, node: ast.Name) -> Iterator[ast.AST]:
+        for binding in self.script.reaching(node):
+            if binding.how == "import":
+                yield from self._elsewhere(node)
+            elif binding.how == "parameter":
+                home = self.index.scope(node).find(node.id)
+                given = passed(self.script, home[0].node if home else None, node.id)
+                yield from (value for value in given if value is not None)
+            elif binding.how in {"assign", "for"} and binding.value is not None:
+                yield binding.value
+
+    def _values(self, func: ast.Attribute) -> list[ast.expr]:
+        """Return the values of `{"nccl": "cuda"}.items()`, also by a name for the table."""
+        if func.attr not in {"items", "values"}:
+            return []
+        tables = [b.value for b in self.script.bindings(func.value)] or [func.value]
+        return [value for t in tables if isinstance(t, ast.Dict) for value in t.values]
+
+    def _elsewhere(self, node: ast.expr) -> list[ast.AST]:
+        """Return what binds the table or collection `node` in another module."""
+        project = self.script.project
+        dotted = resolve(node, self.index.scope(node)) if project is not None else None
+        bound = project.bound(dotted) if project is not None and dotted else None
+        if bound is None or bound[0].how != "assign" or bound[0].value is None:
+            return []
+        return [bound[0].value]
+
+    def _is_unknown_key(self, node: ast.AST) -> bool:
+        """Return True if `node` is put into a table as a key, and is not known."""
+        parent = self.index.parents.get(node)
+        if not isinstance(parent, ast.Subscript) or not isinstance(parent.ctx, ast.Store):
+            return False
+        ends = [part for part in self.of(node) if not any(self._parts(part))]
+        return not all(isinstance(end, ast.Constant) for end in ends)
+
+    def _is_current(self, node: ast.AST) -> bool:
+        """Return True for `accelerator.type`, whose word is the right one on XLA."""
+        return (
+            isinstance(node, ast.Attribute) and node.attr == "type" and self.is_device(node, False)
+        )
+
+    def _is_augmented(self, item: ast.Subscript) -> bool:
+        return isinstance(self.index.parents.get(item), ast.AugAssign)
+
+
+def _names(call: ast.Call) -> list[ast.expr]:
+    """Return the keywords of `dict(cuda=f)` as strings."""
+    return [ast.Constant(keyword.arg) for keyword in call.keywords if keyword.arg is not None]
+
+
+def _spelled(table: ast.expr) -> str:
+    """Return the name of a table, or `.name` for an attribute of any object."""
+    return f".{table.attr}" if isinstance(table, ast.Attribute) else name_of(table)
+
+
+def _is_called_cuda(node: ast.AST) -> bool:
+    """Return True for `Device.CUDA`, `consts.CUDA_DEVICE` and `DeviceType.GPU.value`, also of an unknown module."""
+    if isinstance(node, ast.Attribute) and node.attr in {"value", "name"}:
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr.isupper() and ("CUDA" in node.attr or node.attr == "GPU")
+    return isinstance(node, ast.Name) and node.id.isupper() and "CUDA" in node.id
