@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
-from .analysis.devices.kept_branches import without_kept
+from .analysis.devices.checks.on_xla import without_dead
 from .analysis.host_programs import without_training_on_the_host
 from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
@@ -267,7 +267,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
 
         found += findings(script, options.wrappers)
     found = without_training_on_the_host(
-        script, without_kept(script, found, _OF_WHAT_RUNS), _DISPATCH.of_any_training
+        script, without_dead(script, found, _OF_WHAT_RUNS), _DISPATCH.of_any_training
     )
     found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
     found = without_left_steps(script, found, _OF_STEPS)

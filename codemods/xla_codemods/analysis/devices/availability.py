@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
-from ..nodes import walk
-from .cuda_only.kernels import (
-    answers_no,
-    chooses_kernels,
-    denials,
-    is_among_kernels,
-    is_answered_by_the_hardware,
-    leaves_the_rest,
-)
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -224,119 +213,3 @@ def is_one_of_many(script: ParsedFile, node: ast.expr) -> bool:
 
 
 _MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
-
-
-def is_guarded(script: ParsedFile, node: ast.AST, *, also_among_kernels: bool = True) -> bool:
-    """True if `node` is reachable only when an unmigrated CUDA check passes.
-
-    `also_among_kernels`: also accept a test of a tensor that is kept because it is among kernels.
-    """
-    stays = partial(_asks_and_stays, also_among_kernels=also_among_kernels)
-    child = node
-    for ancestor in script.ancestors(node):
-        if isinstance(child, ast.stmt) and _refused_before(script, child, stays):
-            return True
-        if isinstance(child, ast.stmt) and isinstance(ancestor, ast.FunctionDef):
-            block = script.block(child)
-            for earlier in block[: block.index(child)]:
-                if is_answered_by_the_hardware(earlier):
-                    return True
-                if isinstance(earlier, ast.If) and (
-                    answers_no(earlier) or leaves_the_rest(earlier)
-                ):
-                    if stays(script, earlier.test, None):
-                        return True
-        if isinstance(ancestor, (ast.If, ast.IfExp)) and child is not ancestor.test:
-            if child not in (
-                ancestor.orelse if isinstance(ancestor.orelse, list) else [ancestor.orelse]
-            ):
-                if stays(script, ancestor.test, ancestor.test):
-                    return True
-        elif isinstance(ancestor, ast.BoolOp) and isinstance(ancestor.op, ast.And):
-            if any(stays(script, v, v) for v in ancestor.values if v is not child):
-                return True
-        child = ancestor
-    return False
-
-
-def _refused_before(
-    script: ParsedFile,
-    statement: ast.stmt,
-    stays: Callable[[ParsedFile, ast.expr, ast.expr | None], bool],
-) -> bool:
-    """True if it is refused before `statement`, in its block, to go on without CUDA: `assert device.type == "cuda", ...`."""
-    block = script.block(statement)
-    for earlier in block[: block.index(statement)]:
-        match earlier:
-            case ast.Assert(test=test):
-                if stays(script, test, test):
-                    return True
-            case ast.If(test=test, body=[ast.Raise()], orelse=[]) if denials(test):
-                if stays(script, test, None):
-                    return True
-    return False
-
-
-def _asks_and_stays(
-    script: ParsedFile, test: ast.expr, yes: ast.expr | None, also_among_kernels: bool
-) -> bool:
-    """Return True if `test` tests for CUDA and no rule changes it; `yes`: what holds if the result is True."""
-    if isinstance(test, ast.Name):  # `fast = HAS_CUPY and x.is_cuda`
-        given = script.only_value(test)
-        return (
-            given is not None
-            and not isinstance(given, ast.Name)
-            and _asks_and_stays(script, given, yes and given, also_among_kernels)
-        )
-    return any(
-        (isinstance(part, ast.Call) and _asks_by_the_name_of(part) in _OF_LIBRARIES)
-        or (isinstance(part, ast.Attribute) and script.dotted(part) in GENERATORS)
-        or (_asks_for_cuda(script, part) and _stays(script, part, also_among_kernels))
-        for part in walk(test)
-        if isinstance(part, ast.expr) and not (yes and _is_denied(script, part, yes))
-    )
-
-
-def _is_denied(script: ParsedFile, part: ast.expr, test: ast.expr) -> bool:
-    """True if `part` of `test` need not be so where `test` is true: `not x.is_cuda`, `device.type != "cuda"`, one of an `or`."""
-    denied = isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.NotEq)
-    while part is not test:
-        above = script.parent(part)
-        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.Not):
-            denied = not denied
-        if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.Or):
-            return True
-        if not isinstance(above, ast.expr):
-            break
-        part = above
-    return denied
-
-
-def _stays(script: ParsedFile, test: ast.expr, also_among_kernels: bool) -> bool:
-    """True if no rule asks the runtime in the place of `test`."""
-    if chooses_kernels(script, test):
-        return True
-    return also_among_kernels and not isinstance(test, ast.Call) and is_among_kernels(script, test)
-
-
-def _asks_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
-    """`torch.cuda.is_available()`, `x.is_cuda`, `device.type == "cuda"`."""
-    match node:
-        case ast.Call(func=func):
-            return script.dotted(func) in AVAILABLE
-        case ast.Attribute(attr="is_cuda"):
-            return True
-        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], left=left, comparators=[right]):
-            return any(isinstance(n, ast.Constant) and n.value == "cuda" for n in (left, right))
-    return False
-
-
-# Tests for CUDA by functions of libraries. No rule rewrites them if they are imported by a relative
-# import.
-_OF_LIBRARIES = frozenset({"is_torch_cuda_available"})
-# There is one for each device of CUDA's: `if len(torch.cuda.default_generators) > 0:`.
-GENERATORS = frozenset({"torch.cuda.default_generators"})
-
-
-def _asks_by_the_name_of(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else ""

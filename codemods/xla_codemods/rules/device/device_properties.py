@@ -68,7 +68,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.availability import is_guarded
+from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.nodes import walk
 from ...edits import Edit, Replace, remove

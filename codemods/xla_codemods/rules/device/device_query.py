@@ -70,9 +70,9 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.availability import (
     asks_whether_built,
     chooses_tests,
-    is_guarded,
     is_one_of_many,
 )
+from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.cuda_only.flags_of_libraries import is_without_torch, library_given
 from ...analysis.devices.cuda_only.kernels import chooses_kernels
 from ...analysis.devices.late_defaults import late_default

@@ -54,7 +54,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.availability import is_guarded
+from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...edits import Replace
 from ...finding import INFO, MEDIUM, WARNING, Finding

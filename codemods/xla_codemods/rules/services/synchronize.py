@@ -65,7 +65,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.availability import is_guarded
+from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import HOST, STREAM
 from ...analysis.syntax import keyword

@@ -120,7 +120,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.availability import is_guarded
+from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR

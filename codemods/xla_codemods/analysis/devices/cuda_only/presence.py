@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.conditions import settled
 from ...nodes import walk
 from ...scopes import resolve
 from ...syntax import is_elif, is_pure, name_of
@@ -57,9 +58,9 @@ def complaints(index: Index, package: str) -> Iterator[tuple[ast.If | ast.Assert
         while not isinstance(statement, ast.stmt):
             statement = index.parents[statement]
         match statement:
-            case ast.Assert(test=condition) if _asks_for(condition, test):
+            case ast.Assert(test=condition) if _result(condition, test) is True:
                 yield statement, test
-            case ast.If(test=condition, body=body, orelse=[]) if _asks_whether_not(condition, test):
+            case ast.If(test=condition, body=body, orelse=[]) if _result(condition, test) is False:
                 if _only_refuses(body) and not is_elif(statement, index.parents):
                     yield statement, test
 
@@ -265,41 +266,8 @@ def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
     return False
 
 
-def _says(part: ast.expr, test: Presence, present: bool) -> bool:
-    """Return True if `part` is the test, and its result is `present` if the package is installed."""
-    match part:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _says(operand, test, not present)
-        case ast.Compare(
-            left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(compared))]
-        ):
-            return left is test.node and compared is present
-    return part is test.node and test.answer is present
-
-
-def _asks_for(condition: ast.expr, test: Presence, denied: frozenset[str] = frozenset()) -> bool:
-    """Return True if `condition` holds wherever the package is installed: `not fp16 or HAS_APEX`.
-
-    `denied`: what other parts of an `or` deny, as in `not fp16 or fp16 and HAS_APEX`.
-    """
-    if _says(condition, test, True):
-        return True
-    match condition:
-        case ast.BoolOp(op=ast.Or(), values=values) if is_pure(condition):
-            noes = [v.operand for v in values if isinstance(v, ast.UnaryOp)]
-            denied |= {ast.unparse(no) for no in noes}
-            return any(_asks_for(value, test, denied) for value in values)
-        case ast.BoolOp(op=ast.And(), values=values) if is_pure(condition):
-            return all(ast.unparse(v) in denied or _asks_for(v, test, denied) for v in values)
-    return False
-
-
-def _asks_whether_not(condition: ast.expr, test: Presence) -> bool:
-    """Return True if `condition` holds only if the package is missing: `not HAS_APEX`, also joined by `and`."""
-    if _says(condition, test, False):
-        return True
-    match condition:
-        case ast.BoolOp(op=ast.And(), values=values):
-            others = [value for value in values if test.node not in walk(value)]
-            return all(map(is_pure, others)) and any(_asks_whether_not(v, test) for v in values)
-    return False
+def _result(condition: ast.expr, test: Presence) -> bool | None:
+    """Return the result of `condition` if the package is installed, None if it depends on more."""
+    if condition is not test.node and not is_pure(condition):
+        return None
+    return settled(condition, lambda part: test.answer if part is test.node else None)

@@ -1,0 +1,168 @@
+"""The results of tests on XLA, and the code that does not run there: `if is_torch_xla_available(): ... else: ...`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ....flow.conditions import before, conditions, truth
+from ....patterns import Pattern
+from ...nodes import walk
+from ..availability import AVAILABLE
+from ..cuda_only.kernels import chooses_kernels, is_among_kernels, is_answered_by_the_hardware
+
+if TYPE_CHECKING:
+    from ....finding import Finding
+    from ...parsed_file import ParsedFile
+    from ...script import Script
+
+# The names of tests for XLA in libraries and scripts; not `xla.is_available`, which is the runtime's.
+_TESTS_XLA = Pattern(
+    r"\bis_(?:torch_)?(?:xla|tpu)_available\b|\bDistributedType\.(?:XLA|TPU)\b|\b_?(?:HAS|USE|IS)_(?:TORCH_)?XLA\b"
+    r"|\b_?(?:has|use|is)_(?:torch_)?xla\b"
+)
+_KINDS = Pattern(r"\bDistributedType\.")  # accelerate's: on XLA devices it is XLA
+# The import that a branch for XLA begins with, if its test does not tell: `if args.tpu: import torch_xla`.
+_IMPORTED = "torch_xla"
+_MAKES = ("xpu", "npu", "hpu", "mps", "mlu", "musa")
+_OF_A_MAKE = Pattern(
+    r"(?:^|_)(?:xpu|npu|hpu|mps|mlu|musa)(?:_|$)|^(?:XPU|NPU|HPU|MPS|MLU|MUSA)(?=[A-Z]|$)"
+)
+_TESTS_A_MAKE = Pattern(
+    r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
+)
+_TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
+# A test for CUDA of libraries. No rule rewrites it if it is imported by a relative import.
+_OF_LIBRARIES = "is_torch_cuda_available"
+# There is one for each CUDA device: `if len(torch.cuda.default_generators) > 0:`.
+_GENERATORS = "torch.cuda.default_generators"
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+# Whether a test for CUDA stays as it is, so that it is False on XLA.
+Stays = Callable[["ParsedFile", ast.expr], bool]
+
+
+def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
+    """Return True if `node` does not run on XLA, because of tests for CUDA that no rule rewrites."""
+    return _is_dead(script, node, _stays)
+
+
+def without_dead(
+    script: Script, found: list[Finding], of_what_runs: frozenset[str]
+) -> list[Finding]:
+    """Return the findings except those in code that a test of the script keeps from running on XLA.
+
+    Args:
+        script: the file.
+        found: its findings.
+        of_what_runs: codes of what is no finding in code that XLA does not reach; others say why it does not.
+    """
+    return [f for f in found if not _is_of_dead_code(script, f, f.code in of_what_runs)]
+
+
+def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bool:
+    node = finding.node
+    about_run = of_what_runs or (
+        isinstance(node, ast.Attribute) and script.dotted(node) == _GENERATORS
+    )
+    names = [around.name for around in script.ancestors(node) if isinstance(around, _DEFINITIONS)]
+    if any(_OF_A_MAKE.search(name) and "cuda" not in name.lower() for name in names):
+        return True  # `def _xpu_barrier():`
+    if of_what_runs and not script.trains and script.source.mentions("tensorrt", "trt"):
+        path = script.path.replace("/", "_").rpartition(".")[0]
+        if any(map(_TENSORRT.search, [path, *names])):
+            return True  # `class TRTModel:` and `export/tensorrt/run.py` run what TensorRT has compiled
+    return _is_dead(script, node, chooses_kernels if about_run else None)
+
+
+def _is_dead(script: ParsedFile, node: ast.AST, stays: Stays | None) -> bool:
+    """Return True if a condition of `node` has the other result on XLA."""
+    for test, needed in conditions(script, node):
+        if _truth(script, test, stays) is (not needed):
+            return True
+    return any(_is_behind(script, around, stays) for around in (node, *script.ancestors(node)))
+
+
+def _is_behind(script: ParsedFile, node: ast.AST, stays: Stays | None) -> bool:
+    """Return True if `node` is the other branch of one that imports torch_xla, or follows a return for old hardware."""
+    around = script.parent(node)
+    if isinstance(around, ast.If) and node in around.orelse and any(map(_is_for_xla, around.body)):
+        return True
+    if stays is None or not isinstance(node, ast.stmt) or not isinstance(around, ast.FunctionDef):
+        return False
+    return any(map(is_answered_by_the_hardware, before(script, node)))
+
+
+def _is_for_xla(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import(names=[ast.alias(name=name), *_]) | ast.ImportFrom(module=str(name)):
+            return name.startswith(_IMPORTED)
+    return False
+
+
+def _truth(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | None:
+    """Return the result of `test` on XLA, if it is known."""
+    return truth(test, lambda part: _known(script, part, stays))
+
+
+def _known(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | None:
+    """Return the result of a test for XLA, for another make of accelerators, or for CUDA."""
+    match test:
+        case ast.Name(id=name):
+            value = script.only_value(test)
+            if value is None or _TESTS_XLA.search(name) or isinstance(value, ast.Name):
+                return True if _TESTS_XLA.search(name) else None
+            return _truth(script, value, stays)
+        case ast.BoolOp() | ast.UnaryOp():
+            return None
+    negated = isinstance(test, ast.Compare) and isinstance(
+        test.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot)
+    )
+    is_true = _as_equality(script, test, stays)
+    return is_true if is_true is None else is_true is not negated
+
+
+def _as_equality(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | None:
+    """Return the result of a comparison as if it were one for equality."""
+    match test:
+        case ast.Compare(comparators=[other]):
+            if _TESTS_XLA.search(ast.unparse(test)):
+                return True
+            makes = [getattr(e, "value", None) for e in getattr(other, "elts", [other])]
+            if _KINDS.search(ast.unparse(other)) or all(make in _MAKES for make in makes):
+                return False
+        case ast.Call(func=ast.Attribute(attr="startswith"), args=[ast.Constant(value=str(make))]):
+            if make.rstrip(":") in _MAKES:
+                return False
+        case ast.Call() | ast.Attribute():
+            text = ast.unparse(test)
+            if _TESTS_XLA.search(text):
+                return True
+            if _TESTS_A_MAKE.search(text.removesuffix("()")):
+                return False
+    parts = (part for part in walk(test) if isinstance(part, ast.expr))
+    return False if stays and any(_tests_cuda(script, part, stays) for part in parts) else None
+
+
+def _tests_cuda(script: ParsedFile, node: ast.expr, stays: Stays) -> bool:
+    """Return True for `torch.cuda.is_available()`, `x.is_cuda` and `device.type == "cuda"`, if they stay."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)) if name == _OF_LIBRARIES:
+            return True
+        case ast.Call(func=func):
+            return script.dotted(func) in AVAILABLE and stays(script, node)
+        case ast.Attribute(attr="is_cuda"):
+            return stays(script, node)
+        case ast.Attribute():
+            return script.dotted(node) == _GENERATORS
+        case ast.Compare(ops=[ast.Eq() | ast.NotEq()], left=left, comparators=[right]):
+            is_cuda = "cuda" in {getattr(left, "value", None), getattr(right, "value", None)}
+            return is_cuda and stays(script, node)
+    return False
+
+
+def _stays(script: ParsedFile, test: ast.expr) -> bool:
+    if chooses_kernels(script, test):
+        return True
+    return not isinstance(test, ast.Call) and is_among_kernels(script, test)

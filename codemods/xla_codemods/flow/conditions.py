@@ -1,0 +1,103 @@
+"""The conditions under which code runs, and a three-valued evaluator of conditions: True, False or unknown."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Protocol
+
+_MOST = 8  # unknown parts that `settled` tries out
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class _File(Protocol):
+    """One parsed file. Scripts have these methods."""
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def block(self, statement: ast.stmt) -> list[ast.stmt]: ...
+
+
+def conditions(file: _File, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the tests that decide if `node` runs, each with the result that lets it run; nearer ones first."""
+    child = node
+    for around in file.ancestors(node):
+        if isinstance(child, ast.stmt):
+            for earlier in before(file, child):
+                match earlier:
+                    case ast.Assert(test=test):
+                        yield test, True
+                    case ast.If(test=test, body=[*_, last], orelse=[]) if isinstance(last, _LEAVES):
+                        yield test, False
+        match around:
+            case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
+                yield test, is_in_body(child, around)
+            case ast.BoolOp(op=op, values=values):
+                for value in values:
+                    if value is not child:
+                        yield value, isinstance(op, ast.And)
+        child = around
+
+
+def before(file: _File, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements before `statement` in its block."""
+    block = file.block(statement)
+    return block[: block.index(statement)]
+
+
+def is_in_body(child: ast.AST, branch: ast.If | ast.IfExp) -> bool:
+    """Return True if `child` is the branch that runs if the test is True."""
+    return child in branch.body if isinstance(branch, ast.If) else child is branch.body
+
+
+def truth(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | None:
+    """Return the result of `test`, or None if it is unknown. `known` returns the result of its parts."""
+    result = known(test)
+    if result is not None:
+        return result
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = truth(operand, known)
+            return None if inner is None else not inner
+        case ast.BoolOp(op=op, values=values):
+            results = {truth(value, known) for value in values}
+            decisive = isinstance(op, ast.Or)
+            if decisive in results:
+                return decisive
+            return None if None in results else not decisive
+        case ast.Compare(
+            left=inner, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(is_true))]
+        ):
+            result = truth(inner, known)
+            return None if result is None else result is is_true
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return truth(inner, known)
+    return None
+
+
+def settled(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | None:
+    """Return the result of `test` if it is the same for every result of its unknown parts.
+
+    `not a or a and b` is True if `b` is.
+    """
+    names = {ast.unparse(part) for part in _operands(test) if truth(part, known) is None}
+    results = set()
+    for values in product((True, False), repeat=min(len(names), _MOST)):
+        assumed = dict(zip(sorted(names), values))
+
+        def result(part: ast.expr, assumed: dict[str, bool] = assumed) -> bool | None:
+            found = known(part)
+            return assumed.get(ast.unparse(part)) if found is None else found
+
+        results.add(truth(test, result))
+    return results.pop() if len(results) == 1 else None
+
+
+def _operands(test: ast.expr) -> list[ast.expr]:
+    """Return the parts of `test` that `not`, `and` and `or` join."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _operands(operand)
+        case ast.BoolOp(values=values):
+            return [part for value in values for part in _operands(value)]
+    return [test]
