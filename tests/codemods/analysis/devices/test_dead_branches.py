@@ -30,6 +30,11 @@ EMPTY = "torch.cuda.empty_cache()"
         (f"def f():\n    if is_torch_xla_available():\n        pass\n    {EMPTY}\n", False),
         (f"def f():\n    if not is_torch_xla_available():\n        return\n    {EMPTY}\n", False),
         (f"if is_torch_xla_available():\n    {EMPTY}\n", False),
+        (f"if not (a or is_torch_xla_available()):\n    {EMPTY}\n", True),
+        (f"if (not is_torch_xla_available()) is True:\n    {EMPTY}\n", True),
+        (f"def f():\n    assert not is_torch_xla_available()\n    {EMPTY}\n", True),
+        (f"x = is_torch_xla_available() or {EMPTY}\n", True),
+        (f"if state.kind != DistributedType.DEEPSPEED:\n    pass\nelse:\n    {EMPTY}\n", True),
         # accelerate's kinds: another one is not XLA
         (f"if state.kind == DistributedType.MULTI_GPU:\n    {EMPTY}\n", True),
         (f"if state.kind in (DistributedType.FSDP, DistributedType.NO):\n    {EMPTY}\n", True),

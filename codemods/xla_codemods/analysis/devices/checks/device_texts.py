@@ -31,22 +31,22 @@ _FUNCTIONS = frozenset(
 _READS = ("get", "pop", "__getitem__")
 
 
-class Check(NamedTuple):
+class TextCheck(NamedTuple):
     """A check at `node`: of a `text`, in a `table`, of a `module` of torch given as a string, or by a computed `name`."""
 
     node: ast.expr | ast.pattern
     of: str = "text"
 
 
-def checks(script: ParsedFile) -> Iterator[Check]:
+def checks(script: ParsedFile) -> Iterator[TextCheck]:
     """Yield every check of a device by its text; one may come several times."""
     yield from _comparisons(script)
     yield from _calls(script)
     yield from _lookups(script)
-    yield from (Check(node, "name") for node in computed_names(script))
+    yield from (TextCheck(node, "name") for node in computed_names(script))
 
 
-def _comparisons(script: ParsedFile) -> Iterator[Check]:
+def _comparisons(script: ParsedFile) -> Iterator[TextCheck]:
     for node, _ in script.index.of(ast.Compare):
         sides = [node.left, *node.comparators]
         is_identity = all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
@@ -54,48 +54,48 @@ def _comparisons(script: ParsedFile) -> Iterator[Check]:
             continue
         if any(pairs(script, [one], [other]) for one, other in combinations(sides, 2)):
             is_table = isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_table(script, sides[-1])
-            yield Check(node, "table" if is_table else "text")
+            yield TextCheck(node, "table" if is_table else "text")
     for joined, _ in script.index.of(ast.BinOp):
         if isinstance(joined.op, (ast.BitAnd, ast.Sub, ast.BitXor)):
             if pairs(script, [joined.left], [joined.right]):
-                yield Check(joined)
+                yield TextCheck(joined)
     for match, _ in script.index.of(ast.Match):
         for case in match.cases:
             for part in ast.walk(case.pattern):
                 if isinstance(part, ast.MatchValue) and pairs(
                     script, [part.value], [match.subject]
                 ):
-                    yield Check(part)
+                    yield TextCheck(part)
 
 
-def _calls(script: ParsedFile) -> Iterator[Check]:
+def _calls(script: ParsedFile) -> Iterator[TextCheck]:
     """Yield `re.match("cuda", str(device))`, `str(device).find("cuda")`, `operator.eq(device.type, "cuda")`."""
     for name in (*_METHODS, *{function.rpartition(".")[2] for function in _FUNCTIONS}):
         for call, _ in script.index.calls_of(name):
             if script.dotted(call.func) in _FUNCTIONS:
                 if any(pairs(script, [a], [b]) for a, b in combinations(call.args, 2)):
-                    yield Check(call)
+                    yield TextCheck(call)
             elif isinstance(call.func, ast.Attribute):
                 if pairs(script, [call.func.value], call.args[:1]):
-                    yield Check(call)
+                    yield TextCheck(call)
     for call, _ in script.index.calls_of("getattr"):
         if isinstance(call.func, ast.Name) and not isinstance(call.args[1], ast.Constant):
             if script.dotted(call.args[0]) in {"torch", "torch.backends"}:
                 if is_cuda_word(script, call.args[1]):
-                    yield Check(call, "module")
+                    yield TextCheck(call, "module")
 
 
-def _lookups(script: ParsedFile) -> Iterator[Check]:
+def _lookups(script: ParsedFile) -> Iterator[TextCheck]:
     """Yield `table[key]` and `table.get(key)`, if the table has a key for CUDA and none for XLA."""
     for item, _ in script.index.of(ast.Subscript):
         is_read = isinstance(item.ctx, ast.Load) or isinstance(script.parent(item), ast.AugAssign)
         if is_read and pairs(script, [item.value], [item.slice]):
-            yield Check(item, "table")
+            yield TextCheck(item, "table")
     for name in _READS:
         for call, _ in script.index.calls_of(name):
             if isinstance(call.func, ast.Attribute):
                 if pairs(script, [call.func.value], call.args[:1]):
-                    yield Check(call, "table")
+                    yield TextCheck(call, "table")
 
 
 def _is_table(script: ParsedFile, node: ast.expr) -> bool:

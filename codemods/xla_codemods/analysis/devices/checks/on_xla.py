@@ -114,7 +114,7 @@ def _known(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | No
             if value is None or _TESTS_XLA.search(name) or isinstance(value, ast.Name):
                 return True if _TESTS_XLA.search(name) else None
             return _truth(script, value, stays)
-        case ast.BoolOp() | ast.UnaryOp():
+        case ast.BoolOp() | ast.UnaryOp() | ast.Compare(comparators=[ast.Constant(value=bool())]):
             return None
     negated = isinstance(test, ast.Compare) and isinstance(
         test.ops[0], (ast.NotEq, ast.NotIn, ast.IsNot)

@@ -30,7 +30,6 @@ _MADE_OF_OWNER = frozenset(
     "__repr__ __str__ items keys values".split()
 )
 _TYPES = "torch.cuda"  # what the names of CUDA's tensor types begin with
-_DISPLAYS = (ast.List, ast.Tuple, ast.Set)
 
 
 def is_cuda_word(script: ParsedFile, node: ast.AST | None) -> bool:
@@ -56,9 +55,12 @@ def pairs(script: ParsedFile, one: Iterable[ast.AST], other: Iterable[ast.AST]) 
 
 
 def _pairs(script: ParsedFile, word: ast.AST, text: ast.AST) -> bool:
-    words = script.cached(_Origins).words(word)
+    origins = script.cached(_Origins)
+    words = origins.words(word)
+    if not any("cuda" in each for each in words) or any(map(origins.is_current, origins.of(word))):
+        return False
     typed = any(each.startswith(_TYPES) for each in words)
-    return any("cuda" in each for each in words) and is_device_text(script, text, typed=typed)
+    return is_device_text(script, text, typed=typed)
 
 
 class _Origins:
@@ -100,8 +102,7 @@ class _Origins:
             if isinstance(n, ast.Constant) and isinstance(n.value, str)
         }
         words |= {"cuda" for part in found if _is_called_cuda(part)}
-        is_known = "xla" in words or any(map(self._is_unknown_key, found))
-        return set() if is_known or any(map(self._is_current, found)) else words
+        return set() if "xla" in words or any(map(self._is_unknown_key, found)) else words
 
     def is_device(self, node: ast.AST, typed: bool) -> bool:
         match node:
@@ -194,7 +195,7 @@ class _Origins:
         ends = [part for part in self.of(node) if not any(self._parts(part))]
         return not all(isinstance(end, ast.Constant) for end in ends)
 
-    def _is_current(self, node: ast.AST) -> bool:
+    def is_current(self, node: ast.AST) -> bool:
         """Return True for `accelerator.type`, whose word is the right one on XLA."""
         return (
             isinstance(node, ast.Attribute) and node.attr == "type" and self.is_device(node, False)
