@@ -183,6 +183,8 @@ def test_xla_starts_a_process_for_each_device_or_one(
     monkeypatch.setattr(torch_xla_backend.torch_xla, "launch", torch_launch)
     monkeypatch.setattr(torch_xla_backend, "device_count", lambda: 4)
     monkeypatch.setattr(xla_replicas, "rehearses", lambda: False)
+    monkeypatch.setattr(xla_replicas, "is_initialized", lambda: False)
+    monkeypatch.setattr(xla_replicas, "_is_launched", False)
     seen: list[Any] = []
     xla.launch(lambda rank, name: seen.append((rank, name)), args=("n",), nprocs=4)
     assert launched == [(("n",), "spawn")]
@@ -193,11 +195,38 @@ def test_xla_starts_a_process_for_each_device_or_one(
         xla.launch(print, join=False)
 
 
+def test_fact_1_9_a_launch_after_the_device_was_used_is_refused(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_xla_backend, "device_count", lambda: 2)
+    with pytest.raises(RuntimeError, match="has used the XLA device"):
+        xla.launch(print)
+
+
+def test_fact_1_9_a_seed_before_a_launch_does_not_start_the_runtime() -> None:
+    script = """
+import torch, torch_xla
+import torch_xla.core.xla_model as xm
+from xla_migrate import runtime as xla
+xla.manual_seed(7)
+xla.manual_seed(8, device_only=True)
+assert not torch_xla._XLAC._xla_runtime_is_initialized()
+assert torch.initial_seed() == 7
+xla.xla_device()  # This process trains by itself.
+assert xm.get_rng_state() == 8
+xla.manual_seed(9)
+assert xm.get_rng_state() == 9
+"""
+    result = in_a_fresh_process(script, CPU_NUM_DEVICES="2")
+    assert result.returncode == 0, result.stderr
+
+
 def test_fact_1_8_a_function_is_given_its_rank_on_this_host(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch_xla hands it the rank among all hosts, but under torchrun the one on its host."""
     monkeypatch.setattr(xla_replicas.xr, "local_ordinal", lambda: 2)
+    monkeypatch.setattr(xla_replicas, "_is_launched", False)  # Restored after the call.
     seen: list[Any] = []
     xla_replicas._Process(lambda *args: seen.append(args))(6, "n")
     assert seen == [(2, "n")]

@@ -5,7 +5,7 @@ from .error import KnownError
 ERRORS = (
     KnownError(
         "device-before-spawn",
-        r"Runtime is already initialized\. Do not use the XLA device",
+        r"Runtime is already initialized\. Do not use the XLA device|this process has used the XLA device",
         "The script used the device before it started its processes.",
         "Move everything that uses the device into the function that xla.launch starts.",
         "from-one-to-many.md",

@@ -30,6 +30,24 @@ _WRAPPERS = (
     "torch.nn.parallel.DataParallel",
     "torch.nn.parallel.DistributedDataParallel",
 )
+# Calls that initialise the device to answer or to act.
+_USES = frozenset(
+    f"{package}.{name}"
+    for package, names in (
+        (
+            "torch.cuda",
+            "current_device get_device_capability get_device_name get_device_properties "
+            "get_rng_state max_memory_allocated mem_get_info memory_allocated memory_reserved "
+            "memory_stats reset_peak_memory_stats set_rng_state synchronize",
+        ),
+        (
+            "xla_migrate.runtime",
+            "device_capability device_name device_properties get_rng_state mark_step mem_get_info "
+            "memory_info reset_peak_memory_stats set_rng_state synchronize",
+        ),
+    )
+    for name in names.split()
+)
 _DEEPEST = 6  # bindings from a use to what is moved
 _CALLS = 2  # calls from a worker to the function that uses the accelerator
 
@@ -252,10 +270,12 @@ class Workers:
 
     def computes(self, body: list[ast.stmt], given: Given, depth: int = 0) -> bool:
         """True if running these statements does."""
-        return any(
-            isinstance(node, ast.Call) and self._computes(node, given, depth)
-            for node in walk_body(body)
-        )
+        return self.first_use(body, given, depth) is not None
+
+    def first_use(self, body: list[ast.stmt], given: Given, depth: int = 0) -> ast.Call | None:
+        """Return the first call in `body` that surely uses the accelerator."""
+        calls = (node for node in walk_body(body) if isinstance(node, ast.Call))
+        return next((call for call in calls if self._computes(call, given, depth)), None)
 
     def _computes(self, call: ast.Call, given: Given, depth: int) -> bool:
         if self.moves(call, given) or self._makes(call, given, 0):
@@ -263,6 +283,8 @@ class Workers:
         script = self.script
         dotted = script.dotted(call.func)
         if dotted is not None:
+            if dotted in _USES:
+                return True
             value = script.value(call)
             named = dotted == "torch.device" or not dotted.startswith("torch.")
             if named and value.has(DEVICE) and self.is_device(call, given):

@@ -35,6 +35,7 @@ patches.apply("torch_xla")
 # The seed that torch_xla gives to every process (fact 1.31).
 _UNSEEDED = 101
 _first_use = True
+_pending_seed: int | None = None
 
 # Devices
 
@@ -50,8 +51,10 @@ def device(index: int | None = None) -> torch.device:
     if _first_use:
         _first_use = False
         patches.apply("device")
-        if xm.get_rng_state() == _UNSEEDED:
-            # As on CUDA: what torch.manual_seed said, else other numbers in every process.
+        if _pending_seed is not None:
+            seed(_pending_seed)
+        elif xm.get_rng_state() == _UNSEEDED:
+            # As on CUDA: the seed of torch.manual_seed, otherwise different numbers in each process.
             seed(torch.initial_seed())
         if os.environ.get("XLA_MIGRATE_DEBUG") == "1":
             debug.watch()
@@ -182,6 +185,15 @@ def set_matmul_precision(precision: str) -> None:
 
 
 def seed(seed: int) -> None:
+    """Seed the device, or keep the seed for its first use if this process may launch others.
+
+    Seeding initialises the device, and then the processes could not start (fact 1.9).
+    """
+    global _pending_seed
+    if replicas.may_launch(device_count):
+        _pending_seed = seed
+        return
+    _pending_seed = None
     torch_xla.manual_seed(seed)
     seeded()
 

@@ -38,7 +38,7 @@ def replica() -> tuple[int, int, int]:
     """Rank, local rank and world size. Does not initialise the device."""
     if rehearses():
         return (0, 0, 1) if xr.is_spmd() else replica_of_environment()
-    if torch_xla._XLAC._xla_runtime_is_initialized():
+    if is_initialized():
         return _replica_of_runtime()
     return replica_of_environment()
 
@@ -56,8 +56,27 @@ def own_count() -> int:
 
 # How they start
 
+_is_launched = False
+
+
+def is_initialized() -> bool:
+    """Return True if this process has used the device."""
+    return bool(torch_xla._XLAC._xla_runtime_is_initialized())
+
+
+def may_launch(count: Callable[[], int]) -> bool:
+    """Return True if this process may call ``launch`` later: it is alone on a host with several devices."""
+    if _is_launched or is_initialized() or xr.is_spmd():
+        return False
+    return replica_of_environment()[2] == 1 and count() > 1
+
 
 def spawn(function: Callable[..., Any], args: Any, count: int, options: dict[str, Any]) -> Any:
+    if is_initialized():
+        raise RuntimeError(
+            "launch(): this process has used the XLA device, and the new processes could not: "
+            "move everything that uses the device into the function that launch starts"
+        )
     if rehearses():
         rehearsed = _Rehearsed(function, options["nprocs"])
         return torch.multiprocessing.spawn(rehearsed, args, **options)  # type: ignore[attr-defined,no-untyped-call]
@@ -78,6 +97,8 @@ class _Process:
         self._function = function
 
     def __call__(self, ordinal: int, *args: Any) -> None:
+        global _is_launched
+        _is_launched = True
         self._function(xr.local_ordinal(), *args)
 
 
