@@ -106,6 +106,7 @@ class ParsedFile:
             self.inference.handed = self.callers.handed
         self._dotted: dict[ast.AST, str | None] = {}
         self._found: dict[Callable[[Any], Any], Any] = {}
+        self._others: dict[str, ParsedFile] = {}
         self.is_kept: Callable[[ast.AST], bool] = lambda node: False
         self.needed: set[str] = set()  # modules that new text names and the file does not import
         self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
@@ -115,6 +116,15 @@ class ParsedFile:
         if find not in self._found:
             self._found[find] = find(self)
         return cast(T, self._found[find])
+
+    def other_file(self, path: str) -> ParsedFile:
+        """Return the module at `path` of the project, as this file's analysis sees it."""
+        if path not in self._others:
+            assert self.project is not None
+            modules = self.project.modules
+            source = modules.source(path, modules.files[path])
+            self._others[path] = ParsedFile(source, path, project=type(self.project)(modules, path))
+        return self._others[path]
 
     def release(self) -> None:
         """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,

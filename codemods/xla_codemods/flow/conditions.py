@@ -45,6 +45,12 @@ def before(file: _File, statement: ast.stmt) -> list[ast.stmt]:
     return block[: block.index(statement)]
 
 
+def after(file: _File, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements after `statement` in its block."""
+    block = file.block(statement)
+    return block[block.index(statement) + 1 :]
+
+
 def is_in_body(child: ast.AST, branch: ast.If | ast.IfExp) -> bool:
     """Return True if `child` is the branch that runs if the test is True."""
     return child in branch.body if isinstance(branch, ast.If) else child is branch.body

@@ -82,6 +82,7 @@ class Modules(ProjectFiles):
         if path not in self._scopes:
             try:
                 source = self.source(path, self.files[path])
+                self._sources[path] = self.files[path], source
                 scope = self._scopes[path] = Scope(source.tree, None, source.text)
                 scope.elsewhere = Project(self, path)
             except (SourceError, RecursionError, MemoryError):

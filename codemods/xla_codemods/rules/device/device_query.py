@@ -142,7 +142,7 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     if script.device_literals.is_inside(call):
         return
-    if chooses_kernels(script, call) or _pins(script, call) or chooses_tests(script, call):
+    if chooses_kernels(script, call) or chooses_tests(script, call):
         script.settled.add(call.func)
         return
     message = f"`{_written(call.func)}()` {_NONE}"
@@ -156,20 +156,6 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         yield RULE.finding(script, call, message, edit, *edits, safety=UNSAFE, severity=WARNING)
     else:
         yield RULE.finding(script, call, message, edit)
-
-
-def _pins(script: Script, call: ast.Call) -> bool:
-    """`if pin_memory and not torch.cuda.is_available()`, `... and x.is_pinned()`: only CUDA pins memory."""
-    around = script.parent(call)
-    if isinstance(around, ast.UnaryOp):
-        around = script.parent(around)
-    return isinstance(around, ast.BoolOp) and any(
-        (last_name(value) or "").startswith("pin") or _is_pinned(value) for value in around.values
-    )
-
-
-def _is_pinned(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "is_pinned"
 
 
 @RULE.reference(*_AVAILABLE, *_FLAGS)
@@ -267,7 +253,7 @@ def misspelt(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.device_literals.is_inside(call):
         return
-    if chooses_kernels(script, call) or is_guarded(script, call) or _pins(script, call):
+    if chooses_kernels(script, call) or is_guarded(script, call):
         script.settled.add(call.func)
         return
     message = f"`{_written(call.func)}()` is 0 on an XLA host: use `xla.device_count()`"

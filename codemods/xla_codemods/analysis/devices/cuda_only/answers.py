@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...projects.attribute_uses import uses_of_function
+from ...syntax import name_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
-    from ...projects.attribute_uses import AttributeUse
 
 _PROPERTIES = frozenset({"property", "cached_property"})
 
@@ -44,44 +43,23 @@ def _returns_a_constant(statement: ast.stmt) -> bool:
     return False
 
 
-def all_uses(
-    script: ParsedFile,
-    function: ast.FunctionDef,
-    holds: Callable[[ast.expr], bool],
-    holds_elsewhere: Callable[[AttributeUse], bool],
-) -> bool:
-    """Return True if the function is used and the condition holds for every use.
-
-    Args:
-        script: the file.
-        function: one of its functions, methods or properties.
-        holds: called with each call of the function, and with each name of it that is passed or stored.
-        holds_elsewhere: called with each name of it in other modules of the program.
-    """
-    uses = _uses(script, function)
-    if not all(map(holds, uses)):
-        return False
-    elsewhere: list[AttributeUse] = []
-    if script.project is not None and isinstance(script.parent(function), ast.Module):
-        found = uses_of_function(script.project, function.name)
-        elsewhere = [use for use in found if use is not None]
-    return bool(uses or elsewhere) and all(map(holds_elsewhere, elsewhere))
-
-
-def _uses(script: ParsedFile, function: ast.FunctionDef) -> list[ast.expr]:
+def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedFile, ast.expr]]:
+    """Return the calls of the function, and the names of it that are passed or stored, in all files of the program."""
+    project = script.project
     is_method = isinstance(script.parent(function), ast.ClassDef)
-    names: list[ast.expr] = [
-        node
-        for node, _ in script.index.of(ast.Attribute if is_method else ast.Name)
-        if getattr(node, "attr" if is_method else "id", "") == function.name
-        and isinstance(node.ctx, ast.Load)  # type: ignore[attr-defined]
+    named = script.index.attributes if is_method else script.index.names
+    uses: list[tuple[ParsedFile, ast.expr]] = [
+        (script, node) for node, _ in named(function.name) if isinstance(node.ctx, ast.Load)
     ]
-    if any(
-        getattr(d, "id", getattr(d, "attr", "")) in _PROPERTIES for d in function.decorator_list
-    ):
-        return names
-    found = []
-    for name in names:
-        parent = script.parent(name)
-        found.append(parent if isinstance(parent, ast.Call) and parent.func is name else name)
-    return found
+    if project is not None and isinstance(script.parent(function), ast.Module):
+        found = uses_of_function(project, function.name)
+        uses += [(script.other_file(use.path), use.node) for use in found if use is not None]
+    if any(name_of(decorator) in _PROPERTIES for decorator in function.decorator_list):
+        return uses
+    return [(file, _call(file, node)) for file, node in uses]
+
+
+def _call(file: ParsedFile, node: ast.expr) -> ast.expr:
+    """Return the call of `node`, or `node` if it is not called."""
+    parent = file.parent(node)
+    return parent if isinstance(parent, ast.Call) and parent.func is node else node

@@ -47,8 +47,5 @@ def _is_of_an_extension(script: ParsedFile, func: ast.expr) -> bool:
 
 
 def _is_tried(script: ParsedFile, statement: ast.stmt) -> bool:
-    """Asked of the whole file: of one that does not train, only the lines that speak of devices have parents."""
-    return any(
-        isinstance(node, ast.Try) and node.handlers and statement in node.body
-        for node in walk(script.tree)
-    )
+    attempt = script.parent(statement)
+    return isinstance(attempt, ast.Try) and bool(attempt.handlers) and statement in attempt.body
