@@ -72,10 +72,13 @@ def truth(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | No
                 return decisive
             return None if None in results else not decisive
         case ast.Compare(
-            left=inner, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=bool(is_true))]
+            left=inner, ops=[op], comparators=[ast.Constant(value=(bool() | None) as other)]
         ):
             result = truth(inner, known)
-            return None if result is None else result is is_true
+            if result is None or (other is None and not result):
+                return None
+            is_equal = result is other
+            return is_equal if isinstance(op, (ast.Is, ast.Eq)) else not is_equal
         case ast.Call(func=ast.Name(id="bool"), args=[inner]):
             return truth(inner, known)
     return None

@@ -270,7 +270,7 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     """Other uses of the module; `missed` reports `if amp is None: raise ...`."""
     if isinstance(getattr(node, "ctx", None), ast.Store):
         return  # what takes its place where it cannot be imported
-    if script.parent(node) in {test.node for _, test in complaints(script.index, "apex")}:
+    if node in {test.node for _, test in complaints(script.index, "apex")}:
         return
     yield RULE.finding(script, node, "apex.amp fails without CUDA: remove the call", effort=MEDIUM)
 

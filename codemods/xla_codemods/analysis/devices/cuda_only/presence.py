@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....flow.conditions import settled
+from ....flow.conditions import settled, truth
 from ...nodes import walk
 from ...scopes import resolve
 from ...syntax import is_elif, is_pure, name_of
@@ -29,26 +29,31 @@ class Presence(NamedTuple):
     """A test for a package. `answer`: its result if the package is installed."""
 
     node: ast.expr
-    answer: bool
+    answer: bool = True
     is_of_modules: bool = False
 
 
 def tests(index: Index, package: str) -> Iterator[Presence]:
     """Yield the tests for `package` in one module."""
     for node, scope in index.of(ast.Compare):
-        found = _compared(node, scope, index, package)
-        if found is not None:
-            yield found
+        match node:
+            case ast.Compare(
+                left=ast.Constant(value=str(module)),
+                ops=[ast.In() | ast.NotIn() as op],
+                comparators=[table],
+            ) if module.partition(".")[0] == package and _is_modules(table, scope):
+                yield Presence(node, isinstance(op, ast.In), is_of_modules=True)
+            case ast.Compare(left=left, comparators=[ast.Constant(value=None)]):
+                if (resolve(left, scope) or "").partition(".")[0] == package:
+                    yield Presence(left)
     for call, scope in index.of(ast.Call):
-        if _asks_for_package(call, package) and not _is_compared(call, index):
-            yield Presence(call, True)
+        if _asks_for_package(call, package):
+            yield Presence(call)
         elif _is_lookup(call, scope, package):
-            yield Presence(call, True, is_of_modules=True)
+            yield Presence(call, is_of_modules=True)
     for name, scope in index.of(ast.Name):
-        if isinstance(name.ctx, ast.Load):
-            asked = _named(name, scope, index, package)
-            if asked is not None:
-                yield Presence(asked, True)
+        if isinstance(name.ctx, ast.Load) and _is_asked_by(name, scope, index, package):
+            yield Presence(name)
 
 
 def complaints(index: Index, package: str) -> Iterator[tuple[ast.If | ast.Assert, Presence]]:
@@ -80,7 +85,8 @@ def decides(script: ParsedFile, test: Presence, package: str) -> bool:
             parts = _branches(ancestor)
             only_prints = all(isinstance(part, ast.stmt) and _logs(part) for part in parts)
             return not only_prints and not any(_uses(script, part, package) for part in parts)
-        if not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
+        is_bool = isinstance(ancestor, ast.Call) and name_of(ancestor.func) == "bool"
+        if not is_bool and not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
             return False
         child = ancestor
     return False
@@ -111,43 +117,11 @@ def reads_modules(index: Index, package: str) -> bool:
     return any(test.is_of_modules and test.node not in refused for test in tests(index, package))
 
 
-def _compared(node: ast.Compare, scope: Scope, index: Index, package: str) -> Presence | None:
-    match node:
-        case ast.Compare(
-            left=ast.Constant(value=str(name)),
-            ops=[ast.In() | ast.NotIn() as op],
-            comparators=[table],
-        ) if name.partition(".")[0] == package and _is_modules(table, scope):
-            return Presence(node, isinstance(op, ast.In), is_of_modules=True)
-        case ast.Compare(
-            left=left,
-            ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq() as op],
-            comparators=[ast.Constant(value=None)],
-        ):
-            answer = isinstance(op, (ast.IsNot, ast.NotEq))
-            if isinstance(left, ast.Call):
-                if _is_lookup(left, scope, package):
-                    return Presence(node, answer, is_of_modules=True)
-                return Presence(node, answer) if _asks_for_package(left, package) else None
-            if (resolve(left, scope) or "").partition(".")[0] == package:
-                return Presence(node, answer)
-    return None
-
-
 def _is_modules(table: ast.expr, scope: Scope) -> bool:
     match table:
         case ast.Call(func=ast.Attribute(value=inner, attr="keys")):
             table = inner
     return resolve(table, scope) == _MODULES
-
-
-def _is_compared(call: ast.Call, index: Index) -> bool:
-    match index.parents.get(call):
-        case ast.Compare(comparators=[ast.Constant(value=None)]):
-            return True
-        case ast.Call() as outer:
-            return getattr(outer.func, "id", "") == "bool"
-    return False
 
 
 def _is_lookup(call: ast.Call, scope: Scope, package: str) -> bool:
@@ -160,48 +134,38 @@ def _is_lookup(call: ast.Call, scope: Scope, package: str) -> bool:
     return False
 
 
-def _named(name: ast.Name, scope: Scope, index: Index, package: str) -> ast.expr | None:
-    """Return the test that a flag is, or a call of a function of another module: `is_apex_available()`, `has_apex`."""
+def _is_asked_by(name: ast.Name, scope: Scope, index: Index, package: str) -> bool:
+    """Return True if a name is a flag for `package`, here or in another module: `HAVE_APEX`, `has_apex`."""
     found = scope.find(name.id)
     if _is_flag(index, found, package):
-        return name
-    values = [b.value for b in found[1]] if found is not None else []
-    asks = [v is not None and _asks_by_value(v, package) for v in values]
-    if asks and all(asks):
-        return name
-    if package not in name.id.lower():
-        return None
-    elsewhere = found is None or all(b.how == "import" for b in found[1])
-    call = index.parents.get(name)
-    if isinstance(call, ast.Call) and call.func is name:
-        return None  # `_asks_for_package` finds the call
-    return name if elsewhere and _FLAG.search(name.id) else None
+        return True
+    bindings = found[1] if found is not None else []
+    if bindings and all(_is_test(binding.value, package) for binding in bindings):
+        return True
+    if package not in name.id.lower() or not _FLAG.search(name.id):
+        return False
+    parent = index.parents.get(name)
+    is_called = isinstance(parent, ast.Call) and parent.func is name
+    return not is_called and all(binding.how == "import" for binding in bindings)
 
 
-def _asks_by_value(value: ast.AST, package: str) -> bool:
+def _is_test(value: ast.expr | None, package: str) -> bool:
     """Return True for `bool(find_spec("apex"))` and `find_spec("apex") is not None`."""
-    match value:
-        case ast.Compare(
-            left=ast.Call() as call,
-            ops=[ast.IsNot() | ast.NotEq()],
-            comparators=[ast.Constant(value=None)],
-        ):
-            return _asks_for_package(call, package)
-        case ast.Call():
-            return _asks_for_package(value, package)
-    return False
+
+    def known(part: ast.expr) -> bool | None:
+        return True if isinstance(part, ast.Call) and _asks_for_package(part, package) else None
+
+    return value is not None and truth(value, known) is True
 
 
 def _asks_for_package(call: ast.Call, package: str) -> bool:
-    """Return True for `is_apex_available()` and `bool(importlib.util.find_spec("apex"))`."""
+    """Return True for `is_apex_available()` and `importlib.util.find_spec("apex")`."""
     last = name_of(call.func)
-    if not call.args:
-        return package in last and _QUESTION.search(last) is not None
     match call.args:
+        case []:
+            return package in last and _QUESTION.search(last) is not None
         case [ast.Constant(value=str(value))]:
             return last == "find_spec" and value.partition(".")[0] == package
-        case [ast.Call() as inner]:
-            return last == "bool" and _asks_for_package(inner, package)
     return False
 
 
