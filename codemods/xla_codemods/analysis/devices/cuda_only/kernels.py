@@ -196,7 +196,8 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
         names = [getattr(script.function(branch), "name", ""), *map(script.segment, tests)]
         if any(map(_FEATURES.search, names)) or _HARDWARE.search(text) or _KERNELS.search(text):
             return True
-        return any(_calls_what_asks_the_hardware(script, statement) for statement in rest)
+        called = _functions(script, [node for statement in rest for node in walk(statement)])
+        return any(is_answered_by_the_hardware(s) for function in called for s in function.body)
     match branch.body[-1]:
         case ast.Raise() as refusal if _REFUSED.search(script.segment(refusal)):
             return True
@@ -214,13 +215,6 @@ def leaves_the_rest(statement: ast.If) -> bool:
     """Return True for `if not torch.cuda.is_available(): return model(x)`: the code below is for CUDA."""
     noes = denials(statement.test)
     return not statement.orelse and bool(noes) and all(isinstance(no, ast.UnaryOp) for no in noes)
-
-
-def _calls_what_asks_the_hardware(script: ParsedFile, part: ast.AST) -> bool:
-    """Return True if `part` calls a function of this file that CUDA's hardware answers."""
-    functions = (script.value(n.func).definition for n in walk(part) if isinstance(n, ast.Call))
-    bodies = (f.body for f in functions if isinstance(f, ast.FunctionDef))
-    return any(is_answered_by_the_hardware(statement) for body in bodies for statement in body)
 
 
 def is_answered_by_the_hardware(statement: ast.stmt) -> bool:
@@ -262,10 +256,10 @@ _STREAMS = streams.STREAMS | streams.CONTEXTS
 
 
 def _functions(script: ParsedFile, nodes: list[ast.AST]) -> Iterator[ast.FunctionDef]:
-    """Yield this program's functions that `nodes` name, called or passed."""
+    """Yield this file's functions that `nodes` name, called or passed."""
     for node in nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            found: ast.AST | None = script.value(node).definition
+            found = script.value(node).definition
             if isinstance(found, ast.FunctionDef):
                 yield found
 
