@@ -14,7 +14,6 @@ from typing import IO, Any, TypeAlias, TypeVar
 import torch
 from torch import nn
 
-from . import _replaced
 from ._backend import backend, uses_torch_xla
 from .deferred.reading import flush
 from .devices import DeviceSpec, parse_spec, xla_device
@@ -22,6 +21,7 @@ from .loading.batches import tensors_in
 from .loading.placing import Placer
 from .processes import is_master, local_rank
 from .resuming import explaining
+from .saving import replaced, written
 
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def save(
     their types, and a state dict its ``_metadata``.
 
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
-    and the master alone writes to a path. A file that the caller has opened is written by each that
+    and the master alone writes to a path. A replica that loads the path afterwards waits for the master. A file that the caller has opened is written by each that
     calls, who would otherwise have emptied it. Called by the master alone, under ``if rank == 0:``, it does no harm
     if the step has been marked before. If averaged gradients have not been launched yet, it
     raises after a while instead of hanging the job. A path changes at once when the file is
@@ -74,19 +74,25 @@ def save(
         >>> torch.load(folder / "step_1.pt")["model"]["weight"].device
         device(type='cpu')
     """
-    if _replaced.comes_back("save", obj):
-        return _replaced.torch_save(obj, f, pickle_module=pickle_module, **kwargs)
+    if replaced.comes_back("save", obj):
+        return replaced.torch_save(obj, f, pickle_module=pickle_module, **kwargs)
     settled()
-    is_path = isinstance(f, str | os.PathLike)
-    if is_path and master_only and not (local_rank() == 0 if each_host else is_master()):
+    if isinstance(f, str | os.PathLike) and master_only and not _is_writer(each_host):
+        written.skipped(f)
         return
     kwargs["pickle_module"] = _PortablePickle(pickle_module, _fetched(obj))
-    with _replaced.running("save", obj):
+    with replaced.running("save", obj):
         if isinstance(f, str | os.PathLike):
             with _replacing(f) as part:
                 torch.save(obj, part, **kwargs)
+            if master_only and is_master():
+                written.written(f)
         else:
             torch.save(obj, f, **kwargs)
+
+
+def _is_writer(each_host: bool) -> bool:
+    return local_rank() == 0 if each_host else is_master()
 
 
 def load(f: File, map_location: Any = None, **kwargs: Any) -> Any:
@@ -119,9 +125,11 @@ def load(f: File, map_location: Any = None, **kwargs: Any) -> Any:
         >>> model.load_state_dict(state)
         <All keys matched successfully>
     """
-    if _replaced.comes_back("load", f):
-        return _replaced.torch_load(f, map_location=map_location, **kwargs)
-    with explaining(f), _replaced.running("load", f):
+    if replaced.comes_back("load", f):
+        return replaced.torch_load(f, map_location=map_location, **kwargs)
+    if isinstance(f, str | os.PathLike):
+        written.wait_for(f)
+    with explaining(f), replaced.running("load", f):
         return _load(f, map_location, kwargs)
 
 

@@ -18,9 +18,9 @@ import torch.distributed as dist
 
 from .. import _host, _launchers, patches
 from .._backend import METRICS, Sender, memory_figures
-from .._replaced import torch_checkpoint
 from ..loading.batches import move
 from ..replicas.flat import flattened
+from ..saving.replaced import torch_checkpoint
 from . import native
 from .cuda_sender import CudaSender
 

@@ -22,8 +22,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from .._replaced import torch_checkpoint
 from ..loading.batches import tensors_in
+from ..saving.replaced import torch_checkpoint
 from .modules import xm
 
 

@@ -1,0 +1,1 @@
+"""What saving and loading checkpoints has to respect: replaced functions of torch, and other replicas."""

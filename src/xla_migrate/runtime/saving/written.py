@@ -1,0 +1,59 @@
+"""Files that only the master writes: another replica that reads one waits until it is written.
+
+A CUDA script that saves on every replica finds its own file right after. With ``xla.save`` the
+others skip the write and could read before the master has written: no file, or an old one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections import Counter
+from typing import Any
+
+import torch.distributed as dist
+
+_PATIENCE = 30.0  # seconds
+_skipped: Counter[str] = Counter()
+
+
+def skipped(path: str | os.PathLike[str]) -> None:
+    """Note that this replica leaves the file to the master."""
+    _skipped[_key(path)] += 1
+
+
+def written(path: str | os.PathLike[str]) -> None:
+    """Tell the other replicas that the file is complete."""
+    if (store := _store()) is not None:
+        store.add(_key(path), 1)
+
+
+def wait_for(path: str | os.PathLike[str]) -> None:
+    """Wait until the master has written the file as often as this replica has skipped it."""
+    key = _key(path)
+    store = _store() if _skipped[key] else None
+    if store is None:
+        return
+    end = time.monotonic() + _PATIENCE
+    while (times := store.add(key, 0)) < _skipped[key]:
+        if time.monotonic() > end:
+            _skipped[key] = times  # The replicas do not save equally often.
+            warnings.warn(
+                f"{os.fspath(path)!r} may be an old file: this replica called xla.save for it "
+                "more often than the master, which alone writes it",
+                stacklevel=4,
+            )
+            return
+        time.sleep(0.02)
+
+
+def _key(path: str | os.PathLike[str]) -> str:
+    return f"xla_migrate/written/{os.path.abspath(path)}"
+
+
+def _store() -> Any:
+    """Return the key-value store of the process group, or None without a group."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return None
+    return dist.distributed_c10d._get_default_store()

@@ -1,0 +1,59 @@
+"""Replicas that read a file which only the master writes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch.distributed as dist
+
+from xla_migrate.runtime.saving import written
+
+from ..rehearsal import run
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> object:
+    made = dist.HashStore()  # type: ignore[attr-defined]
+    monkeypatch.setattr(written, "_store", lambda: made)
+    monkeypatch.setattr(written, "_skipped", type(written._skipped)())
+    return made
+
+
+def test_a_replica_that_loads_what_all_save_waits_for_the_master(tmp_path: Path) -> None:
+    script = f"""
+import time, torch
+from xla_migrate import runtime as xla
+xla.init_process_group()
+path = {str(tmp_path / "best.pt")!r}
+for epoch in range(3):
+    if xla.rank() == 0:
+        time.sleep(0.3)
+    xla.save({{"epoch": epoch}}, path)
+    report(str(epoch), xla.load(path)["epoch"])
+"""
+    assert run(script) == [{"0": 0, "1": 1, "2": 2}] * 2
+
+
+def test_a_replica_that_saves_more_often_than_the_master_is_warned_once(
+    store: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "_PATIENCE", 0.05)
+    written.skipped("best.pt")
+    with pytest.warns(UserWarning, match=r"best\.pt"):
+        written.wait_for("best.pt")
+    written.wait_for("best.pt")  # Returns at once.
+
+
+def test_a_file_that_this_replica_did_not_skip_is_read_at_once(store: object) -> None:
+    written.wait_for("other.pt")
+
+
+def test_the_wait_ends_with_the_write(store: object) -> None:
+    written.skipped("best.pt")
+    writer = threading.Timer(0.1, written.written, ["best.pt"])
+    writer.start()
+    written.wait_for("best.pt")
+    assert not writer.is_alive() or writer.finished.is_set()
+    writer.join()
