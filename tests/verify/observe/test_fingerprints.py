@@ -28,6 +28,23 @@ def test_a_norm_of_many_numbers_keeps_its_digits() -> None:
     assert fingerprints.norms([many])[0].item() == pytest.approx(0.1 * 30_000_001**0.5, rel=1e-6)
 
 
+def test_on_xla_small_tensors_of_a_shape_are_computed_together() -> None:
+    """The same numbers in the same order, from one computation for each shape."""
+    many = [*tensors(), *tensors(2.0)]
+    calls = []
+
+    def squares(together: torch.Tensor) -> torch.Tensor:
+        calls.append(len(together))
+        return fingerprints._squares(together)
+
+    found = fingerprints._by_shape(many, squares).sqrt()
+    assert found.tolist() == pytest.approx(fingerprints.norms(many).tolist(), rel=1e-5)
+    assert calls == [2, 2, 2, 2, 2, 2, 1, 1, 2, 1, 1]
+    projected = fingerprints._by_shape(many, fingerprints._projected)
+    one_by_one = fingerprints.weights(many)[len(many) :]
+    assert projected.tolist() == pytest.approx(one_by_one.tolist(), rel=1e-4, abs=1e-4)
+
+
 def test_norms_of_other_types_and_layouts() -> None:
     x = torch.randn(64, 96, 8, 8)
     exact = x.double().norm().item()

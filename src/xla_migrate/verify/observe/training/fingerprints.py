@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ _signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
 _ROW = 512  # elements whose norm float32 sums up to seven digits
 _SHORT = 1 << 13  # elements whose product with signs XLA:CPU sums up to seven digits
 _XLA_CPU = os.environ.get("PJRT_DEVICE") == "CPU"
+_SMALL = 1 << 15  # elements that are copied, to be computed with others
 _SAMPLE = 1 << 13  # elements by which a tensor's movement is measured
 _randint = torch.randint  # the harness's own draws must not be the script's
 _tensor = torch.tensor
@@ -49,18 +50,56 @@ def _sign_vectors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return _signs[key]
 
 
-def _projection(tensor: torch.Tensor) -> torch.Tensor:
-    x = _wide(tensor)
+def _projections(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    wide = [_wide(t) for t in tensors]
+    if {real_device(x).type for x in wide} == {"xla"}:
+        return _by_shape(wide, _projected)
+    return stacked([_projection(x) for x in wide])
+
+
+def _projection(x: torch.Tensor) -> torch.Tensor:
     left, right = _sign_vectors(x)
-    if x.dim() != 2:
-        x = x.reshape(left.numel(), right.numel())
     if real_device(x).type == "xla":
-        # Its dot loses digits on long vectors, and a TPU's rounds to bfloat16; reductions do not. On
-        # the CPU the product with a short vector takes half the time of a reduction.
-        if _XLA_CPU and right.numel() <= _SHORT:
-            return (torch.mv(x, right) * left).sum()
-        return ((x * left.unsqueeze(1)).sum(0) * right).sum()
-    return torch.dot(torch.mv(x.float(), right), left)
+        return _projected(x.unsqueeze(0))[0]
+    return torch.dot(torch.mv(x.reshape(left.numel(), right.numel()).float(), right), left)
+
+
+def _projected(together: torch.Tensor) -> torch.Tensor:
+    """Return the projection of each tensor of a stack, on XLA.
+
+    Its dot loses digits on long vectors, and a TPU's rounds to bfloat16; reductions do not. On
+    the CPU the product with a short vector takes half the time of a reduction.
+    """
+    left, right = _sign_vectors(together[0])
+    x = together.reshape(len(together), left.numel(), right.numel())
+    if _XLA_CPU and right.numel() <= _SHORT:
+        return (torch.matmul(x, right) * left).sum(1)
+    return ((x * left.unsqueeze(1)).sum(1) * right).sum(1)
+
+
+def _squares(together: torch.Tensor) -> torch.Tensor:
+    x = together.reshape(len(together), together[0].numel())
+    return (x * x).sum(1).float()
+
+
+def _by_shape(
+    tensors: Sequence[torch.Tensor], summed: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """Return one number per tensor, computed for all small tensors of a shape at once.
+
+    XLA compiles a kernel per operation, and a model has many small tensors of few shapes.
+    """
+    groups: dict[Any, list[int]] = {}
+    for i, x in enumerate(tensors):
+        groups.setdefault((x.shape, x.dtype) if x.numel() <= _SMALL else i, []).append(i)
+    numbers = [summed(torch.stack([tensors[i] for i in g])) for g in groups.values()]
+    order = tuple(i for group in groups.values() for i in group)
+    return torch.cat(numbers)[_places(order, real_device(tensors[0]))]
+
+
+@functools.lru_cache(maxsize=64)
+def _places(order: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    return _moved_to(_tensor(order, device="cpu").argsort(), device)
 
 
 def stacked(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -80,7 +119,7 @@ def _norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     wide = [_wide(t) for t in tensors]
     kind = real_device(wide[0]).type
     if kind == "xla":  # norm() there takes twice as long
-        return torch.stack([(x * x).sum().float() for x in wide]).sqrt()
+        return _by_shape(wide, _squares).sqrt()
     if kind != "cpu":  # a GPU sums in parts, and each further kernel costs the host time
         return torch.stack(torch._foreach_norm(wide)).float()
     short: list[torch.Tensor] = []  # whole tensors, and what is left over of long ones
@@ -140,7 +179,7 @@ def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
     detached = [p.detach() for p in parameters]
     if not detached:
         return torch.zeros(0)
-    return torch.cat([norms(detached), stacked([_projection(p) for p in detached])])
+    return torch.cat([norms(detached), _projections(detached)])
 
 
 def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
