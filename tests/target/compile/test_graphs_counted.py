@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from xla_migrate.target.compile import tracing
 from xla_migrate.verify.judge import graph_count
+
+from ... import warm
+from .traced import traced
 
 TRAINS = """
 import copy
@@ -46,10 +48,10 @@ def _counts(before: str, after: str, folder: Path) -> tuple[tracing.Tracing, int
     script.parent.mkdir()
     source = TRAINS.replace("BEFORE", before).replace("AFTER", after)
     script.write_text(source + COUNTS)
-    found = tracing.trace(script, [], folder / "run", explain=True)
+    found = traced(script, [], folder / "run", explain=True)
     assert found.problem == "", found.output
     ran = subprocess.run(
-        [sys.executable, str(script)],
+        [warm.for_side("target"), str(script)],
         env={**os.environ, "PJRT_DEVICE": "CPU"},
         capture_output=True,
         text=True,
@@ -87,7 +89,7 @@ def test_the_seconds_of_each_cause_are_what_torch_xla_measures(tmp_path: Path) -
         "AFTER", "best = copy.deepcopy(model.state_dict())"
     )
     script.write_text(source + COUNTS + total)
-    found = tracing.trace(script, [], tmp_path / "run", explain=True, execute=True)
+    found = traced(script, [], tmp_path / "run", explain=True, execute=True)
     assert found.problem == "", found.output
     seconds = [cause.seconds for cause in found.causes]
     assert all(seconds), found.causes

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.target.compile import tracing
 from xla_migrate.target.kernels.targets import parse
+
+from .traced import traced
 
 pytest.importorskip("torch_xla")
 pytestmark = pytest.mark.e2e
@@ -59,14 +60,14 @@ def found(target: str, folder: Path) -> set[tuple[str, str, str, int]]:
     project = folder / "project"
     project.mkdir()
     (project / "train.py").write_text(PLANTED)
-    traced = tracing.trace(
+    found = traced(
         project / "train.py", [], folder / "work", execute=True, ops=parse(target), timeout=300
     )
-    assert traced.problem == "", traced.output
-    assert traced.steps == 3
-    assert traced.kernels.operations
-    assert not traced.kernels.unknown
-    return {(m.operation, m.place, m.module, m.count) for m in traced.kernels.missing}
+    assert found.problem == "", found.output
+    assert found.steps == 3
+    assert found.kernels.operations
+    assert not found.kernels.unknown
+    return {(m.operation, m.place, m.module, m.count) for m in found.kernels.missing}
 
 
 POOL = "encoder.pool (Pool)"

@@ -13,6 +13,8 @@ from xla_migrate.target.compile import tracing
 from xla_migrate.target.compile.child import loaders, reads
 from xla_migrate.verify.judge import graph_count
 
+from .traced import traced
+
 SCRIPTS = Path(__file__).parent / "scripts"
 SMALL = ["--layers", "1", "--width", "16", "--length", "16"]
 
@@ -84,7 +86,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> tracing.Tracing:
     script = folder / "project" / "train.py"
     script.parent.mkdir()
     script.write_text(EVERYTHING)
-    return tracing.trace(script, [], folder / "run", patience=12)
+    return traced(script, [], folder / "run", patience=12)
 
 
 @pytest.mark.e2e
@@ -133,7 +135,7 @@ def test_no_made_up_weights_reach_a_file(everything: tracing.Tracing) -> None:
 
 @pytest.mark.e2e
 def test_arguments_are_handed_over_as_torch_xla_does(tmp_path: Path) -> None:
-    found = tracing.trace(SCRIPTS / "transformer.py", SMALL, tmp_path / "run")
+    found = traced(SCRIPTS / "transformer.py", SMALL, tmp_path / "run")
     assert found.problem == "", found.output
     # torch_xla's own metric InputOutputAliasCount of this script: 15, then 45 (weights and two moments of each).
     assert [graph.donors for graph in found.graphs] == [15, 45]
@@ -147,7 +149,7 @@ def test_executing_gives_the_same_graphs_and_real_values(tmp_path: Path) -> None
     script.parent.mkdir()
     source = (SCRIPTS / "transformer.py").read_text()
     script.write_text(source + "\nassert loss.item() != 1.0 and loss.item() > 2, loss\n")
-    found = tracing.trace(script, SMALL, tmp_path / "run", execute=True)
+    found = traced(script, SMALL, tmp_path / "run", execute=True)
     assert found.problem == "", found.output
     assert found.reads == {}
     assert [graph.donors for graph in found.graphs] == [15, 45]
@@ -158,7 +160,7 @@ def test_a_script_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
     script = tmp_path / "project" / "train.py"
     script.parent.mkdir()
     script.write_text("import torch\n\nraise ValueError('no data')\n")
-    found = tracing.trace(script, [], tmp_path / "run")
+    found = traced(script, [], tmp_path / "run")
     assert found.problem == "train.py:3: ValueError: no data"
 
 
@@ -258,7 +260,7 @@ def _graphs(source: str, folder: Path) -> tuple[tracing.Tracing, list[graph_coun
     script = folder / "project" / "train.py"
     script.parent.mkdir()
     script.write_text(source)
-    found = tracing.trace(script, [], folder / "run", explain=True)
+    found = traced(script, [], folder / "run", explain=True)
     assert found.problem == "", found.output
     return found, graph_count.groups(found.causes, found.steps)
 

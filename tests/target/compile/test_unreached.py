@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.target.compile import report, tracing
+from xla_migrate.target.compile import report
 from xla_migrate.target.compile.child.unreached import unreached
+
+from .traced import traced
 
 LOOP = """
 class Trainer:
@@ -98,7 +100,7 @@ def test_the_report_names_the_branch(tmp_path: Path) -> None:
     script = tmp_path / "project" / "train.py"
     script.parent.mkdir()
     script.write_text(SCRIPT)
-    found = tracing.trace(script, [], tmp_path / "run", explain=True)
+    found = traced(script, [], tmp_path / "run", explain=True)
     assert found.problem == "", found.output
     line = SCRIPT.splitlines().index("    if step % 10 == 9:") + 1
     assert found.unreached == {f"train.py:{line}": "if step % 10 == 9"}
