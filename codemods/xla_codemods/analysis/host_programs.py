@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
+from .projects.import_lines import imports_in
 from .syntax import unparsed, walk_body
 from .training.tensors.device_tensors import losses
 from .training.turns import in_each_step
@@ -48,6 +49,12 @@ _OF_PROGRAMS = frozenset(
     tabulate toml tomli tomllib typer typing_extensions tyro ujson urllib3 yaml
     """.split()
 )
+# Frameworks that train without torch: `optimizer.step(grad)` and `loss.item()` are their own there.
+_OTHER_FRAMEWORKS = frozenset(
+    "chainer flax haiku jax megengine mindspore mlx mxnet oneflow optax paddle tinygrad".split()
+)
+# Libraries that load without torch.
+WITHOUT_TORCH = _OF_PROGRAMS | _PLAIN | _OTHER_FRAMEWORKS
 _ASKS_FOR_TORCH = Pattern(r"\btorch\b|\btransformers\b|\blightning\b|\baccelerate\b")
 
 
@@ -77,7 +84,8 @@ def _is_without_torch(script: ParsedFile, module: str) -> bool:
 def without_training_on_the_host(
     script: Script, found: list[Finding], of_any_training: frozenset[str]
 ) -> list[Finding]:
-    """Return `found`; nothing if the file is a program or a test that trains on the CPU, also on an XLA host.
+    """Return `found`; nothing if the file is a program or a test that trains on the CPU, also on an XLA host, and
+    nothing about training in a file of a framework that is not torch.
 
     Args:
         script: the file.
@@ -85,12 +93,20 @@ def without_training_on_the_host(
         of_any_training: codes of what is found in any training, whatever it runs on. Any other finding speaks of an
             accelerator, or of a library that takes one by itself.
     """
+    if found and _trains_without_torch(script):
+        return [f for f in found if f.code not in of_any_training]
     if found and all(f.code in of_any_training or _is_about_remote_calls(f) for f in found):
         if _is_one(script) or _is_a_test(script) or _calls_other_hosts(script):
             return []
         if _reads_without_a_copy(script):
             return []
     return found
+
+
+def _trains_without_torch(script: Script) -> bool:
+    """Return True if the file imports another framework that trains, and nothing of torch."""
+    roots = {found.home.partition(".")[0] for found in imports_in(script.source.text)}
+    return not roots.isdisjoint(_OTHER_FRAMEWORKS) and not any("torch" in root for root in roots)
 
 
 def _reads_without_a_copy(script: Script) -> bool:
