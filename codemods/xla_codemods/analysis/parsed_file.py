@@ -145,6 +145,10 @@ class ParsedFile:
         for name in self.module.bindings:
             if self.module.dotted(name) == library_types.RUNTIME:
                 return name
+        for node, scope in self.index.of(ast.ImportFrom):  # of a function
+            for local in (alias.asname or alias.name for alias in node.names):
+                if scope.dotted(local) == library_types.RUNTIME:
+                    return local
         names = ("xla", "xla_rt", "xla_runtime", "xla_migrate_runtime")
         return next((n for n in names if not self.is_taken(n)), "_xla_migrate_runtime")
 

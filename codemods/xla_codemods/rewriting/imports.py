@@ -16,6 +16,7 @@ from ..analysis.syntax import is_pure, used_names
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line
+from .optional_torch import inserted, insertions, is_imported
 from .presence_flags import (
     imported_as,
     only_complains,
@@ -51,8 +52,12 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
         for module in sorted(script.needed)
         if _is_used(module.rpartition(" as ")[2], source) and not _binds(source.tree, module)
     ]
-    if _is_used(script.xla, source) and not _is_imported(source.tree, script.xla):
-        wanted.append(f"{RUNTIME_IMPORT}{script.xla}")
+    if _is_used(script.xla, source) and not is_imported(source.tree, script.xla):
+        places = insertions(source.tree, script.tree, script.xla, _brings_torch)
+        if places:
+            source = source.edited(inserted(source, places, script.xla))
+        else:
+            wanted.append(f"{RUNTIME_IMPORT}{script.xla}")
     if not wanted:
         return source.text
     line = after_imports(source.tree, script)
@@ -105,18 +110,6 @@ def _binds(tree: ast.Module, module: str) -> bool:
         isinstance(node, ast.Import)
         and any(a.name == dotted and (a.asname or "") == local for a in node.names)
         for node in tree.body
-    )
-
-
-def _is_imported(tree: ast.Module, alias: str) -> bool:
-    package, _, name = RUNTIME.rpartition(".")
-    return any(
-        isinstance(node, (ast.Import, ast.ImportFrom))
-        and (getattr(node, "module", ""), a.name) in {(package, name), ("", VENDORED)}
-        and (a.asname or a.name) == alias
-        for node in tree.body
-        if isinstance(node, _IMPORTS)
-        for a in node.names
     )
 
 
