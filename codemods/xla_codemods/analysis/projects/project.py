@@ -64,7 +64,7 @@ class Modules(ProjectFiles):
         return found
 
     def source(self, path: str, data: bytes) -> Source:
-        """Return `data` of the module at `path`, parsed; once if other modules import it.
+        """Return `data` of the module at `path`, parsed; once if it is the module's own and others may ask for it.
 
         Raises:
             SourceError: it cannot be decoded or parsed.
@@ -73,8 +73,10 @@ class Modules(ProjectFiles):
         if known is not None and known[0] == data:
             return known[1]
         source = Source(data)
-        if self.graph.importers.get(path) or path in self._scopes:
-            self._sources[path] = data, source
+        if data == self.files.get(path) and (
+            self.graph.importers.get(path) or path in self._scopes
+        ):
+            self._sources[path] = data, source  # not the rewritten text: `scope` has this tree
         return source
 
     def scope(self, path: str) -> Scope | None:

@@ -532,3 +532,27 @@ def test_a_model_that_names_no_device_samples_on_that_of_its_program() -> None:
         "max(ids"
         not in after({"model.py": SAMPLED, "train.py": "from model import LM\n"})["model.py"]
     )
+
+
+def test_a_module_that_was_rewritten_is_asked_as_it_was() -> None:
+    """Its rewritten text is parsed as well: the nodes of the two are not mixed."""
+    files = {
+        "log.py": """
+            import torch
+
+            def has_gpus(n=2):
+                return torch.cuda.is_available() and torch.cuda.device_count() >= n
+            """,
+        "train.py": """
+            import torch
+            from log import has_gpus
+
+            assert has_gpus(4)
+            x = torch.ones(2).cuda()
+            """,
+    }
+    known = modules(files)
+    known.scope("train.py")
+    for path in ("train.py", "log.py"):
+        done = migrate(known.files[path], path=path, project=Project(known, path))
+        assert b"xla." in done.data
