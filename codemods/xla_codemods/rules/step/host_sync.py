@@ -184,17 +184,15 @@ def train(model, batches, optimizer, schedule):
 
 ## Limits
 
-A read is deferred only if the rule can follow all uses of its value:
+A read is deferred if the rule can follow the uses of its value in every step:
 
 - Arithmetic, `min`, `max`, `math` (`xla.computed`), formatted text and elements of numpy arrays
   (`xla.fill`).
 - Lists and dictionaries of the file or of an object, such as `self.losses.append(loss.item())`.
-- Results of functions, values of generators that the file loops over, and meters and functions of
-  the project.
+- Results of functions that only this file calls, and meters of the project.
 - Output through `print`, `logging`, tqdm, rich, files that are opened in the same function,
   `accelerator.print`, `accelerator.log`, TensorBoard, wandb and other trackers.
-- Loggers of the project that only keep and write their arguments (`logger.log(...)`, with
-  `to=logger`).
+- Loggers of the project that only keep their arguments.
 
 `xla.arrived` returns a Python number for code that tests the type of the value.
 """
@@ -208,8 +206,8 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.syntax import name_of
 from ...analysis.training.acting import is_an_action
-from ...analysis.training.host_reads.decisions.good_step import good_step
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
+from ...analysis.training.host_reads.good_step import good_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -231,8 +229,8 @@ RULE = Rule(
 )
 
 _ACTION = ", because the environment needs the action, and XLA launches a graph for each: act in several environments at once, or with a copy of the model on the CPU"
-# Reasons that are about values which functions return, or attributes that other code reads.
-_CALLERS = Pattern(r"callers that are not known here$|\.py` (?:shows|needs)|^in `")
+# Reasons about values that functions return, or attributes that other code reads.
+_CALLERS = Pattern(r"callers that are not known here$|^other modules read")
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -272,12 +270,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
-    if obstacle.endswith("may go on growing"):
-        return "return a copy (`list(...)`)"
     if obstacle.endswith("is opened in every step"):
         return "open the file once, before the loop"
-    if obstacle.endswith("would read the tensor itself"):
-        return "pass the tensor (`update(loss=loss)`), which the function reads"
     if _is_logged_by_lightning(script, node):
         return "pass the tensor itself to `self.log`"
     if obstacle and _is_for_numpy(script, node):

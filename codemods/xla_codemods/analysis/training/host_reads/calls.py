@@ -1,4 +1,4 @@
-"""A call that shows a value, made later: `xla.later(lambda step=step, loss=loss: print(step, loss.item()))`."""
+"""An output call that is made later: `xla.later(lambda step=step, loss=loss: print(step, loss.item()))`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, walk
 from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
-from .blocked import Blocked
 from .computing import (
     BUILT,
     BUILT_OF_READS,
     depends,
-    is_a_test,
+    is_caught,
     is_pure,
+    is_test_of_tensors,
     may_compute,
     may_fail,
     suggested_name,
 )
-from .decisions.conditions import Condition, condition_of
+from .conditions import Condition, condition_of
+from .deferral import Deferral, Shown
 from .formatted import is_a_number
-from .functions import is_caught
 from .lasting import (
     holds_objects,
     is_bound_before,
@@ -37,66 +37,42 @@ from .lasting import (
     is_stable,
     may_be_changed,
 )
-from .loggers.trackers import logged_to
-from .sinks import file_of, is_tracked
+from .read_numbers import tensor_of
+from .sinks import file_of, shown_to
 
 if TYPE_CHECKING:
     from ...script import Script
 
-Shown = ast.Call | ast.AugAssign | ast.If | ast.Assert  # what is made later
-Made = Shown | ast.expr  # and texts, which are computed later
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_PASSING = frozenset({"cpu", "detach", "numpy"})
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
 
 
 def made_later(
-    script: Script,
-    call: Shown,
+    deferral: Deferral,
+    call: ast.expr | Shown,
     reads: Collection[ast.AST],
     numbers: Collection[ast.AST],
 ) -> list[Edit]:
-    """The edits that make `call` later, with what it shows of now.
+    """Return the edits that run `call`, an output call, statement or text, later.
 
-    `reads` are the reads in it, whose tensors are kept; `numbers` are names and calls whose values are deferred.
+    `reads` are the reads in it, whose tensors are kept; `numbers` are names and calls whose values
+    are deferred.
     """
-    return _Later(script, call, reads, numbers).edits(call)
+    return _Later(deferral, call, reads, numbers).edits()
 
 
-def computed_later(
-    script: Script, text: ast.expr, reads: Collection[ast.AST], numbers: Collection[ast.AST]
-) -> list[Edit]:
-    """Return the edits that defer `text`, with the same words."""
-    return _Later(script, text, reads, numbers).computed(text)
-
-
-def tensor_of(number: ast.Call) -> ast.expr:
-    """What `number` reads: `loss` of `loss.detach().cpu().item()` and of `float(loss)`."""
-    operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
-    while True:
-        match operand:
-            case ast.Attribute(attr="data", value=ast.Call(func=ast.Attribute(attr=name)) as call):
-                inner: ast.expr = call
-            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]):
-                pass
-            case _:
-                return operand
-        if name not in _PASSING:
-            return operand
-        operand = inner
-
-
-def refuse_shown_as_written(script: Script, node: ast.expr) -> None:
-    """Raise `Blocked` if `f"{sum(losses)=}"` shows the text of `node` with its value, since the text would change."""
-    for text in script.ancestors(node):
-        if isinstance(text, ast.JoinedStr) and _SHOWN_AS_WRITTEN.search(script.segment(text)):
-            raise Blocked("the text of what is computed is shown with it")
+def refuse_shown_as_written(deferral: Deferral, node: ast.expr) -> None:
+    """The read stays if `f"{sum(losses)=}"` shows the text of `node`, since the text would change."""
+    for text in deferral.script.ancestors(node):
+        if isinstance(text, ast.JoinedStr):
+            if _SHOWN_AS_WRITTEN.search(deferral.script.segment(text)):
+                deferral.refuse("the text of what is computed is shown with it")
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
-    """True for `parts["kl"].item()` of what is not known to be a tensor: `xla.item` reads all that has one."""
+    """Return True for `parts["kl"].item()` of an unknown value, which `xla.item` can read."""
     match node:
         case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
             return not script.value(owner).kinds
@@ -104,130 +80,107 @@ def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
 
 
 class _Later:
+    """The state of visiting one call: what it binds now, and what is computed later."""
+
     def __init__(
         self,
-        script: Script,
-        call: Made,
+        deferral: Deferral,
+        call: ast.expr | Shown,
         reads: Collection[ast.AST],
         numbers: Collection[ast.AST],
     ) -> None:
-        self.script = script
-        self.call = call
+        self.deferral, self.script, self.call = deferral, deferral.script, call
         self.reads = reads
         self.kept = {*reads, *numbers}
         self.bound: dict[str, str] = {}
         self.inner: list[Edit] = []
-        # What is bound to its own name: no change, and no other's either.
-        self.names: list[Edit] = []
+        self.names: list[Edit] = []  # bound to their own names, which other edits must not change
         self.own: set[str] = set()  # the names of comprehensions
-        self.is_conditional = False  # what is looked at is computed under a condition
+        self.is_conditional = False  # the visited node is computed under a condition
         self.used = [n.id for n in walk(call) if isinstance(n, ast.Name)]
 
-    def computed(self, text: ast.expr) -> list[Edit]:
-        self._refuse_caught()
-        self._visit(text)
-        spelled = f"{self.script.xla}.computed(lambda {self._defaults()}: {{0}})"
-        return [*self.inner, *self.names, Replace(text, spelled, (text,))]
-
-    def _refuse_caught(self) -> None:
-        if is_caught(self.script, self.call) and any(map(may_fail, walk(self.call))):
-            raise Blocked("what it raises is caught")
+    def edits(self) -> list[Edit]:
+        script, call, xla = self.script, self.call, self.script.xla
+        if is_caught(script, call) and any(map(may_fail, walk(call))):
+            self.deferral.refuse("what it raises is caught")
+        to = shown_to(script, call) if isinstance(call, ast.Call) else None
+        if isinstance(call, (ast.If, ast.Assert)):
+            return self._asked(call)
+        if isinstance(call, ast.AugAssign):
+            self._visit(call.value)
+            text = f"{xla}.later(lambda {self._defaults()}: {script.segment(call.target)}.extend({{0}}))"
+            return [*self.inner, *self.names, ReplaceStatement(call, text, (call.value,))]
+        collects = isinstance(script.parent(call), ast.Expr) and call in self.deferral.together
+        if to is None and not collects:  # a text or a mean
+            self._visit(call)
+            text = f"{xla}.computed(lambda {self._defaults()}: {{0}})"
+            return [*self.inner, *self.names, Replace(call, text, (call,))]
+        assert isinstance(call, ast.Call)
+        is_file = bool(to) and to == file_of(script, call)
+        if not (is_file or collects):  # those are the same object for as long as the loop runs
+            self._callee(call.func)
+        for argument in (*call.args, *call.keywords):
+            if not (is_file and isinstance(argument, ast.keyword) and argument.arg == "file"):
+                self._visit(argument)
+        defaults = self._defaults()
+        to = f", to={to}" if to else ""
+        text = f"{xla}.later(lambda{' ' if defaults else ''}{defaults}: {{0}}{to})"
+        return [*self.inner, *self.names, Replace(call, text, (call,))]
 
     def _defaults(self) -> str:
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
-            raise Blocked("the text of what is computed is shown with it")
-        defaults = ", ".join(
-            f"{name}={text}"
-            for name, text in sorted(self.bound.items(), key=lambda b: b[1] != b[0])
-        )
+            self.deferral.refuse("the text of what is computed is shown with it")
+        bound = sorted(self.bound.items(), key=lambda b: b[1] != b[0])
+        defaults = ", ".join(f"{name}={text}" for name, text in bound)
         return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
 
-    def edits(self, call: Shown) -> list[Edit]:
-        self._refuse_caught()
-        if isinstance(call, (ast.If, ast.Assert)):
-            return self._asked(call)
-        file, owner = None, None
-        if isinstance(call, ast.AugAssign):
-            self._visit(call.value)
-        else:
-            file = file_of(self.script, call)
-            if not (file or is_tracked(self.script, call)):
-                owner = logged_to(self.script, call)
-            collects = getattr(call.func, "attr", "") in {"append", "extend"}
-            if not (file or collects):  # those are the same object for as long as the loop runs
-                self._callee(call.func)
-            for argument in (*call.args, *call.keywords):
-                if not (file and isinstance(argument, ast.keyword) and argument.arg == "file"):
-                    self._visit(argument)
-        defaults = self._defaults()
-        inner = [*self.inner, *self.names]
-        if isinstance(call, ast.AugAssign):
-            owner = self.script.segment(call.target)
-            text = f"{self.script.xla}.later(lambda {defaults}: {owner}.extend({{0}}))"
-            return [*inner, ReplaceStatement(call, text, (call.value,))]
-        to = f", to={file or owner}" if file or owner else ""
-        given = f" {defaults}" if defaults else ""
-        text = f"{self.script.xla}.later(lambda{given}: {{0}}{to})"
-        return [*inner, Replace(call, text, (call,))]
-
     def _asked(self, statement: ast.If | ast.Assert) -> list[Edit]:
-        """`lambda: print("not finite") if torch.isnan(loss) else None`, of a statement."""
+        """Return `lambda: print("not finite") if torch.isnan(loss) else None` for a statement."""
         condition = condition_of(self.script, statement)
         assert condition is not None
         self._visit(condition.test)
         self.is_conditional = True
         calls: list[ast.expr] = [*condition.shows]
-        if condition.end is not None and condition.how != "assert":
-            calls.append(condition.end)
+        if condition.end is not None:
+            (self._visit if condition.how == "assert" else calls.append)(condition.end)
         for call in calls:
-            func = call.func if isinstance(call, ast.Call) else call
-            self._callee(func)
+            self._callee(call.func if isinstance(call, ast.Call) else call)
             for argument in (*call.args, *call.keywords) if isinstance(call, ast.Call) else ():
                 self._visit(argument)
-        if condition.how == "assert" and condition.end is not None:
-            self._visit(condition.end)
         text, holes = _spelled(self.script, condition)
         text = f"{self.script.xla}.later(lambda {self._defaults()}: {text})"
         return [*self.inner, *self.names, ReplaceStatement(statement, text, holes)]
 
     def _callee(self, func: ast.expr) -> None:
-        """`print`, `logger.info`, `bar.set_postfix`, `run["loss"].append`: the object of now."""
+        """Bind the object of `print`, `logger.info`, `bar.set_postfix`, `run["loss"].append`."""
         while isinstance(func, (ast.Attribute, ast.Subscript)):
             if isinstance(func, ast.Subscript):
                 self._visit(func.slice)
-            elif is_set_again(self.script, func):
-                self._owner(func)
+            elif is_set_again(self.script, func):  # `self.bar`
+                name = self._free_name(func)
+                self.bound[name] = self.script.segment(func)
+                self.inner.append(Replace(func, name, is_moved=True))
                 return
             func = func.value
             if isinstance(func, ast.Call) and not (func.args or func.keywords):
                 func = func.func  # `Logger.current_logger().report_scalar`
         if not isinstance(func, ast.Name):
-            raise Blocked("whose it is that shows it is computed")
-        if not is_bound_once(self.script, func):
+            self.deferral.refuse("whose it is that shows it is computed")
+        elif not is_bound_once(self.script, func):
             self.bound[func.id] = func.id
 
-    def _owner(self, owner: ast.Attribute) -> None:
-        """`self.bar`, which is another in the next epoch."""
-        name = self._free_name(owner)
-        self.bound[name] = self.script.segment(owner)
-        self.inner.append(Replace(owner, name, is_moved=True))
-
     def _visit(self, node: ast.AST) -> None:
-        if isinstance(node, ast.NamedExpr):
-            raise Blocked("it is given a name in the middle of a statement")
-        if isinstance(node, (*_NOT_MOVED, ast.Lambda, ast.comprehension)):
-            raise Blocked("it stands in a comprehension or lambda")
-        if isinstance(node, _COMPREHENSIONS) and self._is_later(node):
+        if isinstance(node, (*_NOT_MOVED, ast.Lambda)):
+            self.deferral.refuse("it stands in a lambda, or is given a name in an expression")
+        elif isinstance(node, _COMPREHENSIONS) and self._is_later(node):
             self._comprehension(node)
         elif node in self.reads:
             assert isinstance(node, ast.Call)
             operand = tensor_of(node)
-            if isinstance(operand, ast.Name) and operand.id in self.own:
-                return  # of what is gone through, which comes with its tensors
-            if isinstance(operand, ast.Name):
-                self._bind(operand)
-            else:
+            if not isinstance(operand, ast.Name):
                 self._computed_now(operand)
+            elif operand.id not in self.own:  # an entry comes with the container
+                self._bind(operand)
         elif is_unknown_item(node, self.script) and self.kept.isdisjoint(walk(node)):
             self._computed_now(
                 node, f"{self.script.xla}.item({self.script.segment(tensor_of(node))})"
@@ -238,8 +191,8 @@ class _Later:
             return
         elif node in self.kept:
             self._computed_now(node)
-        elif isinstance(node, ast.BoolOp) and self._are_tests(node.values):
-            for value in node.values:
+        elif isinstance(node, ast.BoolOp) and not self.is_conditional and self._are_tests(node):
+            for value in node.values:  # each on the device, whatever the others give
                 self._computed_now(value)
         elif self._is_built(node):
             below = CHILDREN[type(node)](node)
@@ -256,20 +209,17 @@ class _Later:
         elif isinstance(node, ast.Attribute) and node.attr == "data" and self._is_later(node):
             self._visit(node.value)
         elif self._is_later(node):  # computed now, it would read now
-            raise Blocked(f"`{ast.unparse(node)}` is shown with it")
+            self.deferral.refuse(f"`{ast.unparse(node)}` is shown with it")
         elif isinstance(node, ast.expr) and is_device_tensor(self.script, node):
-            raise Blocked(f"`{ast.unparse(node)}`, a tensor, is shown as it is")
+            self.deferral.refuse(f"`{ast.unparse(node)}`, a tensor, is shown as it is")
         elif not is_stable(self.script, node):
             self._computed_now(node)
 
-    def _are_tests(self, nodes: list[ast.expr]) -> bool:
-        """`torch.isnan(loss)`, `x.min() < 0`: tensors, of which each can be computed without asking the others."""
-        return not self.is_conditional and all(
-            node in self.kept and is_a_test(self.script, node) for node in nodes
-        )
+    def _are_tests(self, node: ast.BoolOp) -> bool:
+        return self.kept.issuperset(node.values) and all(map(is_test_of_tensors, node.values))
 
     def _comprehension(self, node: Comprehension) -> None:
-        """`{name: round(value, 3) for name, value in stats.items()}`, computed later as a whole."""
+        """`{name: round(value, 3) for name, value in stats.items()}` is computed later as a whole."""
         before, self.own = (self.is_conditional, self.own), set(self.own)
         for generator in node.generators:
             self._walked(generator.iter)
@@ -283,21 +233,18 @@ class _Later:
         self.is_conditional, self.own = before
 
     def _walked(self, iterable: ast.expr) -> None:
-        """What a comprehension goes through: `losses.items()` of a dict, of which `xla.later` keeps what is in it now."""
+        """Bind `losses` of `losses.items()`: `xla.later` keeps the entries of a dict."""
         match iterable:
             case ast.Call(
                 func=ast.Attribute(value=ast.Name() as held, attr="items" | "values"), args=[]
-            ) if held not in self.kept and held.id not in self.own and self._is_held(held):
-                self._bind(held)
-            case _:
-                self._visit(iterable)
-
-    def _is_held(self, node: ast.Name) -> bool:
-        value = self.script.value(node)
-        return not (value.has(INSTANCE) or value.has(MODULE))
+            ) if held not in self.kept and held.id not in self.own:
+                if not self.script.value(held).kinds & {INSTANCE, MODULE}:
+                    self._bind(held)
+                    return
+        self._visit(iterable)
 
     def _is_later(self, node: ast.AST) -> bool:
-        """True if `node` can only be computed later: of a read, or of a name of a comprehension that is."""
+        """Return True if `node` can only be computed later."""
         return any(
             part in self.kept
             or (isinstance(part, ast.Name) and part.id in self.own)
@@ -306,7 +253,7 @@ class _Later:
         )
 
     def _is_built(self, node: ast.AST) -> bool:
-        """True if `node` may be computed later, of parts of now."""
+        """Return True if `node` may be computed later, of parts that are computed now."""
         if isinstance(node, BUILT):
             return True
         if not isinstance(node, ast.Call):
@@ -317,7 +264,7 @@ class _Later:
             return False
         of_it = isinstance(node.func, ast.Attribute) and self._is_later(node.func.value)
         if not may_compute(self.script, node, of_it=of_it):
-            raise Blocked(f"`{ast.unparse(node.func)}` is called with it")
+            self.deferral.refuse(f"`{ast.unparse(node.func)}` is called with it")
         return True
 
     def _name(self, node: ast.Name) -> None:
@@ -330,35 +277,37 @@ class _Later:
         if node not in self.kept and is_device_tensor(script, node):
             shown = script.parent(node)
             if not (isinstance(shown, ast.FormattedValue) and is_a_number(script, shown, [node])):
-                raise Blocked(f"`{node.id}`, a tensor, is shown as it is")
+                self.deferral.refuse(f"`{node.id}`, a tensor, is shown as it is")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
             if holds_objects(value) or may_be_changed(self.script, node.id):
-                raise Blocked(f"`{node.id}`, which is shown with it, may change until then")
+                self.deferral.refuse(f"`{node.id}`, which is shown with it, may change until then")
         self._bind(node)
 
     def _bind(self, node: ast.Name) -> None:
-        """`step=step`: the value is needed in every step, even if the script uses it under a condition."""
+        """Bind `step=step` in every step, even if the script uses it under a condition."""
         if (
             self.is_conditional
             and node.id not in self.bound
             and not is_bound_before(self.script, node, self.call)
         ):
-            raise Blocked(f"`{node.id}` may not be there yet")
+            self.deferral.refuse(f"`{node.id}` may not be there yet")
         self.bound[node.id] = node.id
         self.names.append(Replace(node, node.id, is_moved=True))
 
     def _computed_now(self, node: ast.AST, spelled: str = "") -> None:
-        """`node`, which is computed as `spelled`."""
+        """Bind a free name to `node`, which is computed as `spelled`."""
         assert isinstance(node, ast.expr)
         if self.is_conditional:
-            raise Blocked(f"`{ast.unparse(node)}` is computed under a condition")
+            self.deferral.refuse(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
         if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
-            raise Blocked(f"`{ast.unparse(node)}` is shown with it")
+            self.deferral.refuse(f"`{ast.unparse(node)}` is shown with it")
         value = self.script.value(node)
         if node not in self.kept and holds_objects(value):
-            raise Blocked(f"`{ast.unparse(node)}`, which is shown with it, may change until then")
+            self.deferral.refuse(
+                f"`{ast.unparse(node)}`, which is shown with it, may change until then"
+            )
         text = spelled or text
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]
         name = names[0] if names else self._free_name(node)
@@ -366,7 +315,7 @@ class _Later:
         self.inner.append(Replace(node, name, is_moved=True))
 
     def _is_rewritten(self, node: ast.AST) -> bool:
-        """True if `node` cannot be moved, or other rules may edit it, whose edits would be lost in the moved text."""
+        """Return True if `node` cannot be moved, or an edit of another rule would be lost in it."""
         if isinstance(node, _NOT_MOVED):
             return True
         if isinstance(node, (ast.Name, ast.Attribute)) and is_scaler(self.script, node):
@@ -388,7 +337,7 @@ class _Later:
 
 
 def _spelled(script: Script, condition: Condition) -> tuple[str, tuple[ast.expr, ...]]:
-    """The text of a lambda that asks, and its holes."""
+    """Return the text of the lambda that evaluates the condition, and its holes."""
     holes: list[ast.expr] = [condition.test, *condition.shows]
     done = [f"{{{k}}}" for k in range(1, len(holes))]
     end = ""

@@ -1,4 +1,4 @@
-"""Expressions that may be computed later, of parts of now, and what computing them does."""
+"""Numbers and texts that are computed later: which functions may run later, and what they raise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
+from ...syntax import name_of
+from .functions import is_tried
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -44,6 +46,19 @@ _OF_LISTS = frozenset({"max", "min", "sum"})
 _PARTS = frozenset({"items", "keys", "values"})
 _TESTS = frozenset({"all", "any", "isfinite", "isinf", "isnan"})
 _TESTED = frozenset({*_TESTS, "abs", "detach", "max", "mean", "min", "sum"})
+_TESTING = (
+    *(ast.Name, ast.Constant, ast.Attribute, ast.Compare, ast.UnaryOp),
+    *(ast.expr_context, ast.cmpop, ast.unaryop),
+)
+_EXTREMES = frozenset({"max", "min"})
+_OF_MATH = frozenset("exp log log10 log1p log2 sqrt".split())
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_OF_ALL = frozenset({"BaseException", "Exception"})
+# Errors of arithmetic and formatting.
+_RAISED = frozenset(
+    "ArithmeticError FloatingPointError OverflowError TypeError ValueError ZeroDivisionError".split()
+)
 
 
 def depends(node: ast.AST, child: ast.AST) -> bool:
@@ -83,19 +98,12 @@ def is_pure(node: ast.expr) -> bool:
     )
 
 
-def is_a_test(script: Script, node: ast.expr) -> bool:
-    """True for `torch.isnan(loss).any()` and `x.min() < 0`: computing it for no use does nothing, and cannot fail."""
-    match node:
-        case ast.Compare(left=left, comparators=[right]):
-            return is_a_test(script, left) and is_a_test(script, right)
-        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
-            return is_a_test(script, operand)
-        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=given, keywords=[]):
-            parts = given if script.dotted(owner) == "torch" else [owner, *given]
-            return name in _TESTED and all(is_a_test(script, part) for part in parts)
-        case ast.Name() | ast.Constant():
-            return True
-    return False
+def is_test_of_tensors(node: ast.expr) -> bool:
+    """Return True for `torch.isnan(loss).any()` and `x.min() < 0`, which cannot fail."""
+    return all(
+        isinstance(n, _TESTING) or (isinstance(n, ast.Call) and name_of(n.func) in _TESTED)
+        for n in walk(node)
+    )
 
 
 def suggested_name(node: ast.expr) -> str:
@@ -147,3 +155,84 @@ def number_around(script: Script, held: ast.expr) -> ast.Call | None:
         case ast.Call(func=func, args=[given], keywords=[]) if given is node:
             return parent if script.dotted(func) in _MEANS else None
     return None
+
+
+def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
+    """Return True for `min(best, value)`, `math.exp(value)`, `round(value, 4)`.
+
+    False if an exception of the call is caught.
+    """
+    if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
+        return False
+    match call.func:
+        case ast.Name(id=name) if script.index.scope(call).find(name) is None:
+            if name in _EXTREMES:
+                return len(call.args) > 1
+            never_fails = name in {"abs", "float"} or (name == "round" and len(call.args) == 2)
+            if never_fails:
+                return len(call.args) in (1, 2)
+            return name in {"int", "round"} and len(call.args) == 1 and not is_tried(script, call)
+    library, _, name = (script.dotted(call.func) or "").partition(".")
+    return library in {"math", "numpy"} and name in _OF_MATH and not is_tried(script, call)
+
+
+def is_caught(script: Script, node: ast.AST) -> bool:
+    """Return True if the function of `node` continues after an error of arithmetic in it.
+
+    A handler of everything around the loop ends the training, whatever has failed.
+    """
+    child, kinds = node, _RAISED | _OF_ALL
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, _FUNCTIONS):
+            return False
+        if isinstance(ancestor, _LOOPS):
+            kinds = _RAISED
+        if isinstance(ancestor, ast.Try) and child in ancestor.body:
+            if any(_catches(handler, kinds) for handler in ancestor.handlers):
+                return True
+        if isinstance(ancestor, (ast.With, ast.AsyncWith)) and child in ancestor.body:
+            if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
+                return True
+        child = ancestor
+    return False
+
+
+def _catches(handler: ast.ExceptHandler, kinds: frozenset[str]) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    every = "Exception" in kinds
+    return any(every if kind is None else getattr(kind, "id", "") in kinds for kind in caught)
+
+
+def kept_extreme(script: Script, test: ast.Compare) -> tuple[ast.If, str, ast.expr] | None:
+    """Return the statement, its replacement and the new value for `if value > best: best = value`.
+
+    The replacement is the same for values that are not numbers (nan).
+    """
+    statement = script.parent(test)
+    match statement:
+        case ast.If(
+            test=ast.Compare(left=left, ops=[ast.Gt() | ast.Lt() as op], comparators=[right]),
+            body=[ast.Assign(targets=[ast.Name(id=kept)], value=value)],
+            orelse=[],
+        ):
+            pass
+        case _:
+            return None
+    sides = [ast.unparse(left), ast.unparse(right)]
+    new = ast.unparse(value)
+    name = "max" if isinstance(op, ast.Gt) == (sides[0] == new) else "min"
+    around = script.parent(statement)
+    is_elif = isinstance(around, ast.If) and statement in around.orelse
+    if is_elif or sorted(sides) != sorted([kept, new]) or kept == new or not _is_fixed(value):
+        return None
+    if script.index.scope(statement).find(name) is not None:
+        return None
+    return statement, f"{kept} = {script.xla}.computed({name}, {kept}, {{0}})", value
+
+
+def _is_fixed(value: ast.expr) -> bool:
+    """Return True for `value` and `loss.item()`, which give the same if evaluated twice."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="item", value=ast.Name()), args=[], keywords=[]):
+            return True
+    return isinstance(value, ast.Name)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import re
+from itertools import count
+from string import Formatter
 from typing import TYPE_CHECKING
 
-from ...inference.unpacking import part
 from ...nodes import walk
 from ..tensors.device_tensors import losses
-from .readers.modules import class_elsewhere, method_of
 
 if TYPE_CHECKING:
     from ...script import Script
 
+_CONVERSION = re.compile(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
 _SHOWN = frozenset("float format int repr round str".split())
 
 
@@ -25,7 +26,7 @@ def is_a_number(script: Script, read: ast.AST, tensors: list[ast.expr]) -> bool:
         case ast.FormattedValue(conversion=-1):
             texts = {ast.unparse(loss) for loss in losses(script)}
             return all(ast.unparse(t) in texts or _is_a_norm(script, t) for t in tensors)
-    return shows_numbers(read, tensors)
+    return _shows_numbers(read, tensors)
 
 
 def _is_a_norm(script: Script, node: ast.expr) -> bool:
@@ -96,8 +97,6 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
             return "the script decides on it"
         case ast.Call(func=func) if _is_opened_each_time(script, func):
             return f"`{ast.unparse(func.value)}` is opened in every step"  # type: ignore[attr-defined]
-        case ast.Call(func=ast.Attribute() as func) if reads_tensors(script, func):
-            return f"`{ast.unparse(func)}` asks what it is, and would read the tensor itself"
         case ast.Call(func=func):
             return f"what `{ast.unparse(func)}` does with it is not known"
         case ast.FormattedValue() | ast.JoinedStr():
@@ -151,104 +150,29 @@ def _steps(node: ast.AST) -> bool:
     }
 
 
-def reads_tensors(script: Script, func: ast.Attribute) -> bool:
-    """True for a method of another module's class that does `if isinstance(v, torch.Tensor): v = v.item()`."""
-    found = class_elsewhere(script, made_by(script, func.value))
-    method = method_of(found[1], func.attr) if found is not None else None
-    text = ast.unparse(method) if method is not None else ""
-    return ".item()" in text and ("isinstance(" in text or "is_tensor(" in text)
-
-
 def is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (
         isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
 
 
-def is_container(node: ast.expr | None) -> bool:
+def _shows_numbers(node: ast.AST, shown: list[ast.expr]) -> bool:
+    """Return True if `node` formats each of `shown` as a number: by `%.3f`, `{:.3f}`."""
+    given: list[ast.expr] = []
+    kinds: list[bool] = []
     match node:
-        case ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp():
-            return True
-        case ast.BinOp(left=ast.List(), op=ast.Mult()) | ast.BinOp(op=ast.Mult(), right=ast.List()):
-            return True  # [0.0] * 3
-        case ast.BinOp(left=ast.List(), op=ast.Add()) | ast.BinOp(op=ast.Add(), right=ast.List()):
-            return True  # losses + [0.0]
-        case ast.Call(func=ast.Name(id="list" | "dict"), args=[] | [ast.GeneratorExp()]):
-            return True
-        case ast.Call(func=ast.Name(id="field") | ast.Attribute(attr="field"), keywords=given):
-            made = [k.value for k in given if k.arg == "default_factory"]  # of a dataclass
-            return [getattr(m, "id", "") for m in made] in (["list"], ["dict"])
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in {"defaultdict", "deque", "OrderedDict"}
-    return False
-
-
-def made_by(script: Script, owner: ast.expr) -> str:
-    """The dotted name of the class that `owner`, a name or `self.meter`, is made of."""
-    match owner:
-        case ast.Name():
-            values = [part(b) for b in script.reaching(owner)]
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            values = [
-                getattr(script.parent(node), "value", None)
-                for node, _ in script.index.attributes(name)
-                if not isinstance(node.ctx, ast.Load)
-            ]
-        case _:
-            return ""
-    made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
-    return (made.pop() or "") if len(made) == 1 else ""
-
-
-class _Probe:
-    """An argument that records whether a text formats it as a number."""
-
-    def __init__(self) -> None:
-        self.as_number: list[bool] = []
-
-    def __format__(self, spec: str) -> str:
-        self.as_number.append(bool(spec))
-        return ""
-
-    def __str__(self) -> str:
-        self.as_number.append(False)
-        return ""
-
-    __repr__ = __str__
-
-    def __index__(self) -> int:
-        self.as_number.append(True)
-        return 0
-
-    __int__ = __index__
-
-    def __float__(self) -> float:
-        return float(self.__index__())
-
-
-def shows_numbers(node: ast.AST, shown: list[ast.expr]) -> bool:
-    """Return True if `node` formats each of `shown` as a number, with a format that a tensor's own text is not."""
-    probes: defaultdict[ast.expr | None, _Probe] = defaultdict(_Probe)
-
-    def all_of(nodes: list[ast.expr]) -> tuple[_Probe, ...]:
-        return tuple(probes[node] for node in nodes)
-
-    try:
-        match node:
-            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
-                match right:
-                    case ast.Tuple(elts=given):
-                        text % all_of(given)
-                    case ast.Dict(keys=keys, values=given):
-                        names = [getattr(key, "value", None) for key in keys]
-                        text % dict(zip(names, all_of(given), strict=True))
-                    case _:
-                        text % all_of([right])
-            case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
-                named = {str(k.arg): probes[k.value] for k in node.keywords}
-                text.format(*all_of(node.args), **named)
-            case ast.Call(args=[ast.Constant(value=str(text)), *given]):  # logging's
-                text % all_of(given)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return False
-    return all(probes[one].as_number and all(probes[one].as_number) for one in shown)
+        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
+            given = right.elts if isinstance(right, ast.Tuple) else [right]
+            kinds = [kind in "deEfFgG" for kind in _CONVERSION.findall(text)]
+        case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
+            named = {str(k): one for k, one in enumerate(node.args)}
+            named |= {str(keyword.arg): keyword.value for keyword in node.keywords}
+            fields = [field for field in Formatter().parse(text) if field[1] is not None]
+            numbers = map(str, count())
+            names = [field[1] or next(numbers) for field in fields]
+            given = [named[name] for name in names if name in named]
+            kinds = [bool(f[2]) and "{" not in (f[2] or "") and not f[3] for f in fields]
+        case ast.Call(args=[ast.Constant(value=str(text)), *given]):  # of `logging`
+            kinds = [kind in "deEfFgG" for kind in _CONVERSION.findall(text)]
+    texts = {one for one, is_number in zip(given, kinds) if not is_number}
+    return len(kinds) == len(given) and texts.isdisjoint(shown) and {*given}.issuperset(shown)

@@ -1,80 +1,253 @@
-"""Functions of deferred numbers, and functions of this file that take such numbers."""
+"""Functions that take or return a deferred value: of this file, and meters of other modules."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.closure import reach
 from ....flow.edges import argument, callers
-from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE, NUMBER
+from ...inference.unpacking import part
+from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import walk
-from ...syntax import parameter_for
+from ...projects.attribute_uses import uses_elsewhere
+from ...projects.derivation import derives
+from ...syntax import name_of, parameter_for, unparsed
+from .holders import is_of_another, stored_in
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
     from ...script import Script
 
 _CHANGING = frozenset({ARRAY, INSTANCE, MODULE})
-_EXTREMES = frozenset({"max", "min"})
-_OF_ONE = frozenset({"abs", "float", "int", "round"})
-_OF_MATH = frozenset("exp log log10 log1p log2 sqrt".split())
+_OF_TIMM = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})
+_PLAIN_BASES = frozenset({"abc", "builtins", "collections", "enum", "typing"})
+_TESTING = (ast.BoolOp, ast.UnaryOp, ast.boolop, ast.unaryop, ast.cmpop, ast.expr_context)
+_PLAIN = (
+    *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.For, ast.If, ast.Assert),
+    *(ast.Pass, ast.Continue, ast.BinOp, ast.operator, ast.Name, ast.Attribute, ast.Subscript),
+    *(ast.Constant, ast.Tuple, ast.Call, ast.keyword, ast.IfExp, ast.Compare, *_TESTING),
+)
+_KEEPING = frozenset("append appendleft extend get is_tensor item items update values".split())
 
 
-def is_function_of_numbers(script: Script, call: ast.Call) -> bool:
-    """`min(best, value)`, `math.exp(value)`, `round(value, 4)`: not if an exception of the call is caught."""
-    if call.keywords or any(isinstance(a, ast.Starred) for a in call.args):
-        return False
+class Taker(NamedTuple):
+    """The parameter `name` of `function`, and the object `owner` whose method it is."""
+
+    function: FunctionNode
+    name: str
+    owner: ast.expr | None
+
+
+def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
+    """Return the function of this file that `call` runs, if it does only what its body says."""
+    function = script.function_of(call.func)
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return None
+    yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function))
+    return None if yields or any(isinstance(a, ast.Starred) for a in call.args) else function
+
+
+def passed_to(script: Script, node: ast.expr) -> Taker | None:
+    """Return the parameter of a function of this file that takes the argument `node`."""
+    call = call_around(script, node)
+    if call is None:
+        return None
+    entry = _of_entries(script, call)
+    function = entry or called_function(script, call)
+    if function is None:
+        return None
     func = call.func
-    if isinstance(func, ast.Name) and script.index.scope(call).find(func.id) is None:
-        if func.id in _EXTREMES:
-            return len(call.args) > 1
-        known = func.id in _OF_ONE and len(call.args) in (1, 2)
-        return known and (_never_fails(call) or not is_tried(script, call))
-    if is_tried(script, call):
-        return False
-    return is_of_a_library(script, func) or _is_a_formula(script, func)
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    of_class = isinstance(func, ast.Attribute) and script.value(func.value).has(CLASS)
+    name = parameter_for(node, function, call, skip_self=is_method and not of_class)
+    if name is None and function.args.kwarg is not None:  # `**stats`
+        is_passed = any(keyword.value is node for keyword in call.keywords)
+        name = function.args.kwarg.arg if is_passed else None
+    if name is None or not (entry or _takes_values(script, function, name)):
+        return None
+    return Taker(function, name, func.value if isinstance(func, ast.Attribute) else None)
 
 
-def _never_fails(call: ast.Call) -> bool:
-    """`float(value)`, `abs(value)`, `round(value, 3)`, whatever the number is; `int(nan)` raises, and `round(nan)`."""
+def _of_entries(script: Script, call: ast.Call) -> FunctionNode | None:
+    """Return the method in `self.meters[key].update(node)`, of a `defaultdict(Meter)`."""
     match call.func:
-        case ast.Name(id="abs" | "float"):
-            return True
-        case ast.Name(id="round"):
-            return len(call.args) == 2
-    return False
+        case ast.Attribute(attr=name, value=ast.Subscript(value=ast.Attribute() as holder)):
+            made = stored_in(script, holder)
+        case _:
+            return None
+    match made[0]:
+        case ast.Call(func=func, args=[kind]) if name_of(func) == "defaultdict":
+            meter = script.value(kind).definition
+            return method_of(meter, name) if isinstance(meter, ast.ClassDef) else None
+    return None
 
 
-def is_of_a_library(script: Script, func: ast.expr) -> bool:
-    """`math.exp`, `np.log10`: of one number."""
-    library, _, name = (script.dotted(func) or "").partition(".")
-    return library in {"math", "numpy"} and name in _OF_MATH
+def call_around(script: Script, node: ast.expr) -> ast.Call | None:
+    """Return the call whose argument `node` is."""
+    parent = script.parent(node)
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    return call if isinstance(call, ast.Call) and call.func is not node else None
 
 
-def is_of_constants(script: Script, node: ast.expr) -> bool:
-    """`np.log(10.0)`, which is one number."""
-    return isinstance(node, ast.Call) and _is_computed_of(script, node, set())
+def _takes_values(script: Script, function: FunctionNode, name: str) -> bool:
+    """Return True if all calls of `function` pass an immutable value for `name`."""
+    if script.is_imported_elsewhere(function.name):
+        return False
+    given = (argument(script, name, function, call) for call in callers(script, function))
+    return not any(value and script.value(value).kinds & _CHANGING for value in given)
 
 
-def _is_a_formula(script: Script, func: ast.expr) -> bool:
-    """`psnr`, which is `lambda mse: -10 * np.log10(mse)`, of what it is given alone."""
-    match [binding.value for binding in script.bindings(func)]:
-        case [ast.Lambda(args=ast.arguments(args=given, defaults=[], vararg=None), body=body)]:
-            return _is_computed_of(script, body, {argument.arg for argument in given})
-    return False
+def kept_by(script: Script, node: ast.expr) -> tuple[ast.expr, ast.ClassDef | None] | None:
+    """Return the object that keeps the argument `node`, with its class: `meter.update(node)`.
+
+    The class is defined in another module. None if its method may do more than sums and lists.
+    """
+    call = call_around(script, node)
+    if call is None:
+        return None
+    func = call.func
+    owner, name = (func.value, func.attr) if isinstance(func, ast.Attribute) else (func, "__call__")
+    made = made_by(script, owner)
+    if made in _OF_TIMM and name == "update":
+        return owner, None
+    found = script.project.definition(made) if script.project is not None else None
+    definition = found[0] if found is not None else None
+    if not isinstance(definition, ast.ClassDef) or not only_keeps(definition, name):
+        return None
+    return owner, definition
 
 
-def _is_computed_of(script: Script, node: ast.expr, names: set[str]) -> bool:
+def only_keeps(definition: ast.ClassDef, name: str) -> bool:
+    """Return True if the method, and those that it calls, only compute sums and fill lists."""
+    methods = reach([method_of(definition, name)], lambda method: _called_by(definition, method))
+    return all(method is not None and _is_plain(definition, method) for method in methods)
+
+
+def _called_by(
+    definition: ast.ClassDef, method: ast.FunctionDef | None
+) -> Iterator[ast.FunctionDef]:
+    names = (n.attr for n in walk(method) if isinstance(n, ast.Attribute)) if method else ()
+    return (called for name in names if (called := method_of(definition, name)) is not None)
+
+
+def _is_plain(definition: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    tests = {n for node in walk(method) for n in walk(getattr(node, "test", ast.Pass()))}
+    return all(
+        isinstance(node, _PLAIN)
+        and (node not in tests or isinstance(node, _TESTING) or _asks_its_kind(node))
+        and (not isinstance(node, ast.Call) or _is_plain_call(definition, node))
+        and not (isinstance(node, ast.Attribute) and _is_set_elsewhere(node))
+        for statement in method.body
+        for node in walk(statement)
+    )
+
+
+def _is_set_elsewhere(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store) and getattr(node.value, "id", "") != "self"
+
+
+def _asks_its_kind(node: ast.AST) -> bool:
+    """Return True for `isinstance(...)` and `value is None`, which do not need the value."""
     match node:
-        case ast.BinOp(left=left, right=right):
-            return all(_is_computed_of(script, part, names) for part in (left, right))
-        case ast.UnaryOp(operand=operand):
-            return _is_computed_of(script, operand, names)
-        case ast.Call(func=func, args=[given], keywords=[]):
-            return is_of_a_library(script, func) and _is_computed_of(script, given, names)
-        case ast.Name(id=name):
-            return name in names
-    return isinstance(node, ast.Constant)
+        case ast.Compare(ops=ops):
+            return all(isinstance(op, (ast.Is, ast.IsNot)) for op in ops)
+        case ast.Call(func=func):
+            return name_of(func) in {"isinstance", "is_tensor"}
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Constant, ast.Tuple))
+
+
+def _is_plain_call(definition: ast.ClassDef, call: ast.Call) -> bool:
+    name = name_of(call.func)
+    if isinstance(call.func, ast.Name):
+        return name in {"isinstance", "len"}
+    is_own = isinstance(call.func, ast.Attribute) and unparsed(call.func.value) == "self"
+    return method_of(definition, name) is not None if is_own else name in _KEEPING
+
+
+def made_by(script: Script, owner: ast.expr) -> str:
+    """Return the dotted name of the class that `owner`, a name or `self.meter`, is made of."""
+    match owner:
+        case ast.Name():
+            values = [part(binding) for binding in script.reaching(owner)]
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            stores = [n for n, _ in script.index.attributes(name) if isinstance(n.ctx, ast.Store)]
+            values = [getattr(script.parent(node), "value", None) for node in stores]
+        case _:
+            return ""
+    made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
+    return (made.pop() or "") if len(made) == 1 else ""
+
+
+def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    """Return the method that `definition` itself has."""
+    for statement in definition.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == name:
+            return None if statement.decorator_list else statement
+    return None
+
+
+def callers_of(script: Script, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of `function`; none if some may be unknown."""
+    if _is_called_elsewhere(script, function):
+        return []
+    used = [*_uses(script, function)]
+    calls = [script.parent(node) for node in used]
+    known = [c for c, node in zip(calls, used) if isinstance(c, ast.Call) and c.func is node]
+    return known if len(known) == len(used) else []
+
+
+def _is_called_elsewhere(script: Script, function: FunctionNode) -> bool:
+    """Return True if other modules or a library's base class may call `function`."""
+    owner, name = script.parent(function), function.name
+    if isinstance(owner, ast.ClassDef) and not name.startswith("_"):
+        if _is_of_a_library(script, owner):
+            return True
+        project = script.project
+        return project is not None and any(True for _ in uses_elsewhere(project, owner.name, name))
+    return isinstance(owner, ast.Module) and script.is_imported_elsewhere(name)
+
+
+def _is_of_a_library(script: Script, owner: ast.ClassDef) -> bool:
+    """Return True if a library's base class may call its methods; `nn.Module` does not."""
+
+    def may_call(dotted: str) -> bool:
+        known = dotted.startswith("torch.nn.") or dotted.partition(".")[0] in _PLAIN_BASES
+        is_ours = script.project is not None and script.project.has(dotted)
+        return bool(dotted) and not known and not is_ours
+
+    return derives(script, owner, may_call)
+
+
+def _uses(script: Script, function: FunctionNode) -> Iterable[ast.expr]:
+    """Return the uses of `function` in its file."""
+    owner, name = script.parent(function), function.name
+    match owner:
+        case ast.Module():
+            return script.index.reads_of(script.module, name)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            scope = script.inference.scopes[owner]
+            return script.index.reads_of(scope, name) if len(scope.bindings[name]) == 1 else []
+        case ast.ClassDef() if name == "__call__":
+            return [*_called_objects(script, owner)]
+        case ast.ClassDef() if not name.startswith("__"):
+            used = script.index.attributes(name)
+            return [node for node, scope in used if not is_of_another(script, node, scope, owner)]
+    return []
+
+
+def _called_objects(script: Script, owner: ast.ClassDef) -> Iterator[ast.expr]:
+    """Yield `average` of each `average()`, for objects of the class `owner`."""
+    for call, scope in script.index.of(ast.Call):
+        value = script.value(call.func, scope)
+        if value.definition is owner and value.has(INSTANCE):
+            yield call.func
+
+
+def is_property(function: FunctionNode) -> bool:
+    """Return True if `function` is read like an attribute."""
+    return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
 
 
 def is_tried(script: Script, node: ast.AST) -> bool:
@@ -85,165 +258,3 @@ def is_tried(script: Script, node: ast.AST) -> bool:
         if isinstance(ancestor, ast.Try):
             return True
     return False
-
-
-# What arithmetic and formatting raise.
-_RAISED = frozenset(
-    "ArithmeticError BaseException Exception FloatingPointError OverflowError TypeError ValueError ZeroDivisionError".split()
-)
-_OF_ALL = frozenset({"BaseException", "Exception"})
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def is_caught(script: Script, node: ast.AST) -> bool:
-    """True if the function that `node` stands in goes on where arithmetic fails in it: `except ZeroDivisionError`.
-
-    What catches everything, around the loop, ends the training whatever has failed.
-    """
-    below, kinds = node, _RAISED
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, _FUNCTIONS):
-            return False
-        if isinstance(ancestor, _LOOPS):
-            kinds = _RAISED - _OF_ALL
-        if isinstance(ancestor, ast.Try) and below in ancestor.body:
-            if any(_catches(handler, kinds) for handler in ancestor.handlers):
-                return True
-        if isinstance(ancestor, (ast.With, ast.AsyncWith)) and below in ancestor.body:
-            if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
-                return True
-        below = ancestor
-    return False
-
-
-def _catches(handler: ast.ExceptHandler, kinds: frozenset[str]) -> bool:
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    every = "Exception" in kinds
-    return any(every if kind is None else getattr(kind, "id", "") in kinds for kind in caught)
-
-
-def is_property(function: FunctionNode) -> bool:
-    return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
-
-
-class Extreme(NamedTuple):
-    """`if value > best: best = value`, which is `best = max(best, value)`, also for values that are not numbers (nan)."""
-
-    statement: ast.If
-    function: str
-    target: ast.Name
-    value: ast.expr
-    sign: str  # new < kept
-    beside: tuple[ast.Assign, ...] = ()  # `best_step = step`
-
-
-def extreme(script: Script, test: ast.Compare) -> Extreme | None:
-    """The statement whose condition `test` is, if it keeps an extreme: of a name, or of `loss.item()`, asked for twice."""
-    statement = script.parent(test)
-    match statement:
-        case ast.If(
-            test=ast.Compare(
-                left=left,
-                ops=[ast.Gt() | ast.Lt() | ast.GtE() | ast.LtE() as op],
-                comparators=[right],
-            ),
-            orelse=[],
-        ):
-            pass
-        case _:
-            return None
-    parent = script.parent(statement)
-    if isinstance(parent, ast.If) and statement in parent.orelse:
-        return None  # elif
-    sides = [ast.unparse(left), ast.unparse(right)]
-    found = _kept_of(statement.body, sides)
-    if found is None:
-        return None
-    target, value, beside = found
-    if not all(script.value(s.value).has(NUMBER) for s in beside):
-        return None
-    grows = isinstance(op, (ast.Gt, ast.GtE)) == (sides[0] == ast.unparse(value))
-    sign = (">" if grows else "<") + ("=" if isinstance(op, (ast.GtE, ast.LtE)) else "")
-    if len(sign) == 2:  # of equal ones the last, which may be another 0
-        kept = f"lambda kept, new: new if new {sign} kept else kept"
-        return Extreme(statement, kept, target, value, sign, beside)
-    name = "max" if grows else "min"
-    if script.index.scope(statement).find(name) is not None:
-        return None
-    return Extreme(statement, name, target, value, sign, beside)
-
-
-def _kept_of(
-    body: list[ast.stmt], sides: list[str]
-) -> tuple[ast.Name, ast.expr, tuple[ast.Assign, ...]] | None:
-    """Return `best = value` of the two compared sides, and other assignments if it holds: `best_step = step`."""
-    kept: list[tuple[ast.Name, ast.expr]] = []
-    beside: list[ast.Assign] = []
-    names: list[str] = []
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=[ast.Name() as target], value=value):
-                names.append(target.id)
-            case _:
-                return None
-        if sorted(sides) == sorted([target.id, ast.unparse(value)]):
-            kept.append((target, value))
-        elif isinstance(value, (ast.Name, ast.Constant)):
-            beside.append(statement)
-        else:
-            return None
-    if len(kept) != 1 or len(set(names)) < len(names):
-        return None
-    target, value = kept[0]
-    read = {s.value.id for s in beside if isinstance(s.value, ast.Name)}
-    if target.id == ast.unparse(value) or not _is_kept(value):
-        return None
-    if beside and (not isinstance(value, ast.Name) or read & set(names) or value.id in names):
-        return None
-    return target, value, tuple(beside)
-
-
-def _is_kept(value: ast.expr) -> bool:
-    """`value`, `loss.item()`: the same if evaluated twice."""
-    match value:
-        case ast.Call(func=ast.Attribute(attr="item", value=ast.Name()), args=[], keywords=[]):
-            return True
-    return isinstance(value, ast.Name)
-
-
-def takes_values(script: Script, function: FunctionNode, name: str) -> bool:
-    """Return True if all visible calls of `function` give its parameter `name` an immutable value."""
-    if script.is_imported_elsewhere(function.name):
-        return False
-    given = (argument(script, name, function, call) for call in callers(script, function))
-    return not any(value and script.value(value).kinds & _CHANGING for value in given)
-
-
-def parameter(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
-    """The function of this file that `call` calls, and the parameter that takes the argument `node`."""
-    function = called_function(script, call)
-    if function is None:
-        return None
-    is_method = isinstance(script.parent(function), ast.ClassDef)
-    of_class = isinstance(call.func, ast.Attribute) and script.value(call.func.value).has(CLASS)
-    name = parameter_for(node, function, call, skip_self=is_method and not of_class)
-    return (function, name) if name is not None else None
-
-
-def keywords_of(script: Script, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
-    """The function, and its `**stats`, if that takes the argument `node`: `loss=node`, or a dict, `**node`."""
-    function = called_function(script, call)
-    if function is None or function.args.kwarg is None or parameter(script, call, node):
-        return None
-    is_passed = any(given.value is node for given in call.keywords)
-    return (function, function.args.kwarg.arg) if is_passed else None
-
-
-def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
-    """The function or method of this file that `call` calls, if it only does what its body says."""
-    function = script.function_of(call.func)
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-        return None
-    yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(function))
-    return None if yields or any(isinstance(a, ast.Starred) for a in call.args) else function

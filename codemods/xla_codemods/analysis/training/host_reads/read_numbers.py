@@ -148,3 +148,19 @@ def is_of_one(script: Script, read: ast.expr) -> bool:
         and node.func.attr in _REDUCING
         and not (node.args or node.keywords)
     )
+
+
+def tensor_of(number: ast.Call) -> ast.expr:
+    """Return the tensor that `number` reads: `loss` of `loss.cpu().item()` and of `float(loss)`."""
+    operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
+    while True:
+        match operand:
+            case ast.Attribute(attr="data", value=ast.Call(func=ast.Attribute(attr=name)) as call):
+                inner: ast.expr = call
+            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]):
+                pass
+            case _:
+                return operand
+        if name not in _PASSING:
+            return operand
+        operand = inner

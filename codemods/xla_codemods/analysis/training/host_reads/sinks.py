@@ -1,4 +1,4 @@
-"""Calls that only show a value to the user, so that their arguments may arrive later."""
+"""Output calls: consoles, logging, progress bars, files and trackers, whose arguments may arrive later."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...inference.makers import library_of, makers
 from ...nodes import walk
-from ...syntax import keyword, name_of, walk_body
-from .formatted import made_by
+from ...syntax import keyword, name_of, unparsed, walk_body
+from .functions import made_by
 
 if TYPE_CHECKING:
     from ...script import Script
     from ..training import Loop
+    from .deferral import Deferral
 
 _LEVELS = frozenset("debug info warning error critical log".split())
 _OF_THE_MOMENT = frozenset({"exc_info", "stack_info", "stacklevel"})
@@ -27,6 +28,15 @@ STREAMS = frozenset({"sys.stdout", "sys.stderr"})
 # `console.print`, `fabric.print`: to `sys.stdout`.
 _PRINTING = frozenset({"accelerate", "lightning", "lightning_fabric", "rich"})
 _WRITES = frozenset(f"{stream}.write" for stream in STREAMS)
+_LOGGED = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
+TRACKERS = frozenset(
+    "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard"
+    " trackio visdom wandb".split()
+)
+# Libraries whose objects train: only these methods log.
+_TRAINERS = frozenset({"accelerate", "lightning", "lightning_fabric"})
+_LOG_METHODS = frozenset({"log", "log_dict", "log_images"})
+_ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"})
 
 
 def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
@@ -95,34 +105,90 @@ def _is_a_level(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def is_tracked(script: Script, call: ast.Call) -> bool:
-    """`writer.add_scalar(tag, value, step)`, `wandb.log(...)`, where what waits comes in at the loop's end, before the
-    tracker is closed, and in order.
+def shown_to(script: Script, call: ast.Call) -> str | None:
+    """Return the file or tracker that `call` writes its arguments to, as `xla.later` takes it with `to=`.
+
+    Empty for consoles, and for writers whose loop waits at its end. None if the call may do more.
     """
+    if is_shown_on_a_console(script, call) or is_tracked(script, call):
+        return ""
+    return file_of(script, call) or logged_to(script, call)
+
+
+def is_tracked(script: Script, call: ast.Call) -> bool:
+    """Return True for `writer.add_scalar(tag, value, step)` and `wandb.log(...)` in a loop that waits at its end."""
     func = call.func
-    if not isinstance(func, ast.Attribute):
+    if not isinstance(func, ast.Attribute) or not is_waited_for(script, call):
         return False
     scope = script.index.scope(call)
     dotted = script.dotted(func, scope)
     if func.attr in {"add_scalar", "add_scalars"}:
-        stepped = len(call.args) > 2 or keyword(call, "global_step") is not None
-        known = stepped and dotted is None and script.local_method(func, scope) is None
-    else:
-        known = dotted in {"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"}
-        known = known and len(_same_calls(script, call, dotted)) == 1
-    return known and is_waited_for(script, call)
-
-
-def _same_calls(script: Script, call: ast.Call, dotted: str | None) -> list[ast.Call]:
-    """The calls of the same function in the same loop."""
+        is_numbered = len(call.args) > 2 or keyword(call, "global_step") is not None
+        return is_numbered and dotted is None and script.local_method(func, scope) is None
     loop = script.training.loop_of(call)
-    assert isinstance(call.func, ast.Attribute)
-    return [
+    same = [
         other
-        for other, scope in script.index.calls_of(call.func.attr)
-        if script.dotted(other.func, scope) == dotted
+        for other, other_scope in script.index.calls_of(func.attr)
+        if script.dotted(other.func, other_scope) == dotted
         and (loop is None or loop.node in script.ancestors(other))
     ]
+    return dotted in _LOGGED and len(same) == 1
+
+
+def logged_to(script: Script, call: ast.Call) -> str | None:
+    """Return the tracker that the statement `call` logs to: `run`, `self.writer`; None if it does more."""
+    owner = _tracker(call)
+    if owner is None or not isinstance(script.parent(call), ast.Expr):
+        return None
+    assert isinstance(call.func, ast.Attribute)
+    library = library_of(makers(script, owner))
+    is_log = call.func.attr in _LOG_METHODS if library in _TRAINERS else library in TRACKERS
+    return unparsed(owner) if is_log and call.func.attr not in _ENDING else None
+
+
+def takes_tensors(script: Script, call: ast.Call) -> bool:
+    """Return True if the tracker takes a host copy of a tensor as the tensor; loguru prints its device."""
+    owner = _tracker(call)
+    library = library_of(makers(script, owner)) if owner is not None else ""
+    return library in _TRAINERS or (library in TRACKERS and library != "loguru")
+
+
+def logged_in_each_step(deferral: Deferral, owner: str) -> list[ast.Call]:
+    """Return the calls that log to `owner` in every step.
+
+    The read stays if the object is used for a result there, which would wait for the calls.
+    """
+    script = deferral.script
+    found: list[ast.Call] = []
+    for node in deferral.always:
+        if not isinstance(node, (ast.Name, ast.Attribute)) or unparsed(node) != owner:
+            continue
+        statement = script.statement(node)
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and logged_to(script, call) == owner:
+            found.append(call)
+        elif library_of(makers(script, node)) not in _TRAINERS and not _is_tested(script, node):
+            deferral.refuse(f"the script uses `{owner}` in other ways in every step")
+    return found
+
+
+def _tracker(call: ast.Call) -> ast.expr | None:
+    """Return `run` of `run["loss"].append()`, `self.logger`, `Logger.current_logger()`."""
+    node = call.func.value if isinstance(call.func, ast.Attribute) else None
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    inner = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else node
+    while isinstance(inner, ast.Attribute):
+        inner = inner.value
+    return node if isinstance(inner, ast.Name) else None
+
+
+def _is_tested(script: Script, node: ast.AST) -> bool:
+    """Return True for `if writer is not None:` and `if writer:`."""
+    match script.parent(node):
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.UnaryOp(op=ast.Not()) | ast.If():
+            return True
+    return False
 
 
 def is_waited_for(script: Script, call: ast.Call) -> bool:
@@ -131,13 +197,13 @@ def is_waited_for(script: Script, call: ast.Call) -> bool:
     return loop is not None and loop.fed and runs_to_its_end(loop)
 
 
-def goes_on_behind(loop: Loop) -> bool:
-    """True if the line behind `loop` runs when it has ended, also by `break`."""
-    return (
-        isinstance(loop.node, ast.For)
-        and not loop.node.orelse
-        and not any(isinstance(n, ast.Return) for n in walk_body(loop.node.body))
-    )
+def goes_on_after(loop: Loop) -> bool:
+    """Return True if the line after `loop` runs when it has ended, also by `break`."""
+    leaves = (ast.Return, ast.Yield, ast.YieldFrom)
+    node = loop.node
+    if not isinstance(node, (ast.For, ast.While)) or node.orelse:
+        return False
+    return not any(isinstance(n, leaves) for n in walk_body(node.body))
 
 
 def runs_to_its_end(loop: Loop) -> bool:
@@ -147,11 +213,6 @@ def runs_to_its_end(loop: Loop) -> bool:
         and not loop.node.orelse
         and not any(isinstance(n, (ast.Break, ast.Return)) for n in walk_body(loop.node.body))
     )
-
-
-def is_written_to_a_file(script: Script, call: ast.Call) -> bool:
-    """`f.write(...)`, `print(..., file=f)`, `writer.writerow(...)`, if the same function opens the file."""
-    return file_of(script, call) is not None
 
 
 def file_of(script: Script, call: ast.Call) -> str | None:

@@ -128,20 +128,8 @@ class Trainer:
 """
 
 
-@pytest.mark.parametrize(
-    ("made", "line", "last", "after"),
-    [
-        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "np.save(path, self.curve)", "np.save(path, xla.arrived(self.curve))"),
-        ("torch.zeros(n)", "self.curve[self.step] = loss.item()", "print(self.curve.max(), len(self.curve))", "print(xla.arrived(self.curve).max(), len(self.curve))"),
-        ("np.empty((n, 2))", "self.curve[self.step, 0] = loss.item()", "return self.curve[:, 0].tolist()", "return xla.arrived(self.curve)[:, 0].tolist()"),
-        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "return self.curve", None),
-        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "self.show(self.curve)", None),
-        ("np.zeros(n)", "self.curve[self.step] = loss.item()", "return torch.from_numpy(self.curve)", None),
-        ("np.zeros(n)", "self.curve[self.step] = loss.item(); print(self.curve.max())", "pass", None),
-        ("np.asarray(n)", "self.curve[self.step] = loss.item()", "pass", None),
-    ],
-)  # fmt: skip
-def test_arrays_of_an_object(made: str, line: str, last: str, after: str | None) -> None:
-    found = migrated(OWN.format(made=made, line=line, last=last))
-    assert ("xla.fill(self.curve, " in found) is (after is not None)
-    assert (after or "self.curve[self.step] = loss.item()") in found
+@pytest.mark.parametrize("made", ["np.zeros(n)", "torch.zeros(n)", "np.asarray(n)"])
+def test_arrays_of_an_object_stay(made: str) -> None:
+    source = OWN.format(made=made, line="self.curve[self.step] = loss.item()", last="pass")
+    assert "self.curve[self.step] = loss.item()" in migrated(source)
+    assert "XLA503" in {finding.code for finding in check(source.encode())}

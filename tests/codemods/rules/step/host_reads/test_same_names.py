@@ -119,11 +119,10 @@ KEPT = "self.losses.append(xla.item(loss))"
         ("import lib\nprint(lib.losses)\nclass Other:\n    def run(self):\n        pass\n", True),
         ("class Other:\n    def run(self, trainer=None):\n        return sum(trainer.losses)\n", False),
         ("from trainer import Trainer\nclass Other(Trainer):\n    def run(self):\n        return sum(self.losses)\n", False),
-        # which only adds to it
-        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses.append(3)\n", True),
-        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] = 3\n", True),
+        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses.append(3)\n", False),
+        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] = 3\n", False),
         ("class Other:\n    def run(self, trainer=None):\n        return trainer.losses.append\n", False),
-        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] += 3\n", True),
+        ("class Other:\n    def run(self, trainer=None):\n        trainer.losses[0] += 3\n", False),
     ],
 )  # fmt: skip
 def test_attributes_of_other_classes(other: str, is_kept: bool) -> None:

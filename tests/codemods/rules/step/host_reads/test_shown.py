@@ -21,7 +21,6 @@ from .scripts import BOTH, SCRIPT, after_migration, migrated_lines
         ("print('%d %.4f' % (step, loss.item()))", BOTH),
         ("print('%.4f' % loss)", "loss=loss"),
         ("print('%s %.4f %%' % (step, loss))", BOTH),
-        ("print('%(at)s %(loss).4f' % {'at': step, 'loss': loss})", BOTH),
         ("print('{} {:.4f}'.format(step, loss))", BOTH),
         ("print('{1:.4f} {0} {k!r}'.format(step, loss, k=step))", BOTH),
         ("print('{loss:.4f} {}'.format(step, loss=loss))", BOTH),

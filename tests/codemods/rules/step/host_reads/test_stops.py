@@ -134,7 +134,7 @@ EXIT = "if torch.isnan(loss): sys.exit(1)"
         ("except Exception: print('once more')", RAISE, False),
         ("except: print('once more')", RAISE, False),
         ("except (KeyError, ArithmeticError): print('once more')", RAISE, True),
-        ("except Mine: print('once more')", RAISE, True),
+        ("except Mine: print('once more')", RAISE, False),
         ("except Mine: print('once more')", RAISE.replace("ValueError", "Mine"), False),
         ("except RuntimeError: print('once more')", RAISE.replace("ValueError", "Mine"), False),
         ("except Exception: print('once more')", EXIT, True),
@@ -157,7 +157,7 @@ def test_errors_that_callers_catch_stay(handler: str, stop: str, moves: bool) ->
         ("try: print(step)\n        except Exception: pass", EXIT, True),
         ("try: print(step)\n        except: pass", EXIT, False),
         ("try: print(step)\n        except OSError: pass", RAISE.replace("ValueError", "IOError"), False),
-        ("try: print(step)\n        except KeyError: pass", RAISE.replace("ValueError", "NotFinite"), True),
+        ("try: print(step)\n        except KeyError: pass", RAISE.replace("ValueError", "NotFinite"), False),
         ("try: print(step)\n        except ArithmeticError: pass", RAISE.replace("ValueError", "NotFinite"), False),
         ("try: print(step)\n        except KeyError: pass", RAISE.replace("ValueError", "Unknown"), False),
     ],
@@ -169,7 +169,7 @@ def test_what_is_shown_in_a_try_would_raise_it_there(beside: str, stop: str, mov
     assert ("xla.later" in migrated(text)) is moves
 
 
-def test_errors_go_to_callers_in_other_modules() -> None:
+def test_errors_that_go_to_callers_in_other_modules_stay() -> None:
     def of(main: str) -> bool:
         text = LOOP.format(stop=RAISE, calls="    pass")
         files = {"steps.py": text.encode(), "main.py": main.encode()}
@@ -177,7 +177,7 @@ def test_errors_go_to_callers_in_other_modules() -> None:
         return b"xla.stop" in migrate(files["steps.py"], Options(), "steps.py", project).data
 
     call = "from steps import train\n\ndef main(a, b, c):\n"
-    assert of(f"{call}    train(a, b, c)\n\nmain(1, 2, 3)\n")
+    assert not of(f"{call}    train(a, b, c)\n\nmain(1, 2, 3)\n")
     assert not of(
         f"{call}    try: train(a, b, c)\n    except Exception: print('no')\n\nmain(1, 2, 3)\n"
     )
@@ -247,10 +247,10 @@ def test_a_kernel_of_a_notebook_goes_on() -> None:
 @pytest.mark.parametrize(
     ("stop", "calls", "why"),
     [
-        (RAISE, "study.optimize(train)", "callers of `train` that are not known here may go on"),
-        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "line 17 of `<source>` may catch what it raises"),
+        (RAISE, "study.optimize(train)", "callers that are not known here may go on"),
+        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "line 17 may catch what it raises"),
         ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "it stands in `try:`"),
-        (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "the loop may be left by `return`"),
+        (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "`return`, `else` or `yield` leaves the loop"),
         (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "would write weights before that"),
     ],
 )  # fmt: skip

@@ -85,9 +85,7 @@ def test_meters_of_other_modules(line: str, after: str) -> None:
     "change",
     [
         {"first": "if val > 3: raise ValueError"},
-        {"first": "self.history.append(val)"},
         {"first": "val = float(val)"},
-        {"more": "def all(self):\n        return [self.sum, self.count]"},
     ],
 )
 def test_meters_that_want_pythons_own_number(change: dict[str, str]) -> None:
@@ -98,22 +96,6 @@ def test_meters_that_want_pythons_own_number(change: dict[str, str]) -> None:
     "function",
     [
         SHOW,
-        "def show(step, value):\n    text = 'loss %.4f' % value\n    if step:\n        print(text)\n",
-        "def show(step, value):\n    for word in ('loss', 'error'):\n        print(word, round(value, 3), flush=True)\n",
-        "import logging\nlogger = logging.getLogger()\ndef show(step, value):\n    logger.info('%d %f', step, value)\n",
-        "def show(step, value):\n    print('{} {}'.format(step, value), end='')\n",
-        "PREFIX = 'loss'\ndef show(step, value):\n    print(PREFIX, value)\n",
-        "logger = make()\ndef show(step, value):\n    logger.info('%d %f', step, value)\n",
-    ],
-)
-def test_functions_that_only_show(function: str) -> None:
-    found = _migrated("show(step, loss.item())", function=function)
-    assert "xla.later(lambda step=step, loss=loss: show(step, loss.item()))" in found
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
         "import time\ndef show(step, value):\n    print(time.time(), value)\n",
         "seen = []\ndef show(step, value):\n    seen.append(value)\n    print(value)\n",
         "def show(step, value):\n    print(value)\n    return value\n",
@@ -125,7 +107,7 @@ def test_functions_that_only_show(function: str) -> None:
         "state = {'epoch': 0}\ndef show(step, value):\n    print(state['epoch'], value)\n",
     ],
 )
-def test_functions_that_do_more(function: str) -> None:
+def test_functions_of_other_modules_stay(function: str) -> None:
     assert "show(step, loss.item())" in _migrated("show(step, loss.item())", function=function)
     assert "xla.later" not in _migrated("show(step, loss.item())", function=function)
 
@@ -153,7 +135,7 @@ def get_logger():
 @pytest.mark.parametrize(
     ("made", "line", "later"),
     [
-        ("logger = Log()", "logger.info(f'{loss.item()}')", True),
+        ("logger = Log()", "logger.info(f'{loss.item()}')", False),
         ("logger = make_keeper()", "logger.info(f'{loss.item()}')", False),
         ("model.logger = Log('a')", "model.logger.info(f'{loss.item()}')", False),
         ("logger = model.get()", "logger.log(step, loss=loss.item())", False),

@@ -105,7 +105,6 @@ def test_asked_by_methods(line: str, last: str, after: list[str]) -> None:
         {"line": ADD + "\nif average.item() > 3: break"},
         {"line": ADD + "\nlog(average)"},
         {"line": ADD + "\naverage.check()", "more": CHECK},  # which asks in every step
-        {"more": "def twice(self):\n        return [self.item()]"},
     ],
 )
 def test_meters_that_stay(change: dict[str, str]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ....nodes import walk
+from ...nodes import walk
 
 if TYPE_CHECKING:
-    from ....script import Script
+    from ...script import Script
 
 _FAULTS = frozenset({"isnan", "isfinite", "isinf"})
 

@@ -1,1 +1,0 @@
-"""Values that something is decided on: by the device, behind the step, or in it."""

@@ -1,1 +1,0 @@
-"""Code that gets a deferred value: readers of names and attributes, callers, called functions."""
