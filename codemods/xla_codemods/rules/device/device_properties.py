@@ -71,6 +71,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.nodes import walk
+from ...analysis.syntax import name_of
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -98,7 +99,7 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     message = "`get_device_properties` fails on an XLA host: use `xla.device_name()` and `xla.memory_info()`"
     edits = _of_properties(script, call) or _of_displayed(script, call)
     if edits is None:
-        yield _by_hand(script, call, message)
+        yield _manual(script, call, message)
     else:
         yield RULE.finding(script, call, message, *edits)
 
@@ -106,47 +107,41 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
     """Return the edits if only name and memory are read, directly or through a variable."""
     parent = script.parent(call)
-    if isinstance(parent, ast.Attribute):
-        edit = _property(script, parent, call, direct=True)
-        return [edit] if edit else None
-    if isinstance(parent, ast.FormattedValue) or (
-        isinstance(parent, ast.Call)
-        and getattr(parent.func, "id", getattr(parent.func, "attr", "")) in _SHOWING
-    ):
-        text, holes = script.devices.given(device_argument(call))
-        return [Replace(call, f"{script.xla}.device_name({text})", holes)]
-    match parent:
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return _through(script, parent, name, call)
-    return None
+    if isinstance(parent, ast.FormattedValue) or _is_display(parent):
+        return [_with_device(script, call, "device_name({})")]
+    uses = _uses(script, call)
+    if uses is None or (uses != [call] and not _is_stable(script, device_argument(call))):
+        return None
+    edits = [_property(script, script.parent(use), call, direct=use is call) for use in uses]
+    found = [edit for edit in edits if edit is not None]
+    moved: list[Edit] = [remove(parent)] if isinstance(parent, ast.Assign) else []
+    return moved + found if len(found) == len(uses) else None
 
 
 def _of_displayed(script: Script, call: ast.Call) -> list[Edit] | None:
     """The edit if all facts are known to the runtime or only displayed: `xla.device_properties()` has all names."""
-    if is_guarded(script, call):
+    uses = _uses(script, call)
+    if is_guarded(script, call) or not uses or not all(_is_known(script, use) for use in uses):
         return None
-    parent = script.parent(call)
-    uses: list[ast.AST] = [parent] if isinstance(parent, ast.Attribute) else []
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name):
-        uses = [script.parent(name) or name for name in _only_uses(script, parent)]
-    if not uses or not all(_is_known_or_displayed(script, use) for use in uses):
-        return None
-    text, holes = script.devices.given(device_argument(call))
-    return [Replace(call, f"{script.xla}.device_properties({text})", holes)]
+    return [_with_device(script, call, "device_properties({})")]
 
 
-def _is_known_or_displayed(script: Script, use: ast.AST) -> bool:
+def _with_device(script: Script, call: ast.Call, text: str) -> Replace:
+    """Return the edit that calls the runtime's function with the device of `call`."""
+    argument, holes = script.devices.given(device_argument(call))
+    return Replace(call, f"{script.xla}.{text.format(argument)}", holes)
+
+
+def _is_known(script: Script, use: ast.expr) -> bool:
     """Return True for `.name` and `.total_memory`, and for what is only printed or logged."""
-    if not isinstance(use, ast.Attribute):
-        return isinstance(use, ast.FormattedValue) or _is_display(use)
-    return use.attr in {"name", "total_memory"} or _is_displayed(script, use)
+    parent = script.parent(use)
+    if isinstance(parent, ast.Attribute):
+        return parent.attr in {"name", "total_memory"} or _is_displayed(script, parent)
+    return isinstance(parent, ast.FormattedValue) or _is_display(parent)
 
 
 def _is_display(node: ast.AST | None) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", "")) in _SHOWING
-    )
+    return isinstance(node, ast.Call) and name_of(node.func) in _SHOWING
 
 
 def _is_displayed(script: Script, node: ast.AST) -> bool:
@@ -159,46 +154,23 @@ def _is_displayed(script: Script, node: ast.AST) -> bool:
     )
 
 
-def _through(script: Script, statement: ast.Assign, name: str, call: ast.Call) -> list[Edit] | None:
-    """`p = get_device_properties(0)`, then `p.name`: each use asks by itself, and the variable goes."""
-    scope = script.index.scope(statement)
-    found = scope.find(name)
-    argument = device_argument(call)
-    if found is None or len(found[1]) != 1 or not _is_stable(script, argument):
-        return None
-    edits: list[Edit] = [remove(statement)]
-    for node, _ in script.index.names_of(found[0], name):
-        if not isinstance(node.ctx, ast.Load):
-            continue
-        parent = script.parent(node)
-        edit = _property(script, parent, call) if isinstance(parent, ast.Attribute) else None
-        if edit is None:
-            return None
-        edits.append(edit)
-    return edits
-
-
 def _is_stable(script: Script, argument: ast.expr | None) -> bool:
     """Return True if the device's expression can be repeated at each use of its properties."""
-    return (
-        argument is None
-        or script.devices.is_current(argument)
-        or isinstance(argument, (ast.Name, ast.Attribute))
-    )
+    is_name = argument is None or isinstance(argument, (ast.Name, ast.Attribute))
+    return is_name or script.devices.is_current(argument)
 
 
-def _property(
-    script: Script, node: ast.Attribute, call: ast.Call, *, direct: bool = False
-) -> Edit | None:
+def _property(script: Script, node: ast.AST | None, call: ast.Call, *, direct: bool) -> Edit | None:
     """What `node` asks the properties that `call` returns; through a variable, unless `direct`."""
     argument = device_argument(call)
     text, holes = script.devices.given(argument)
     if holes and not direct and argument is not None:
         text, holes = script.segment(argument), ()
-    if node.attr == "name":
-        return Replace(node, f"{script.xla}.device_name({text})", holes)
-    if node.attr == "total_memory":
-        return Replace(node, f'{script.xla}.memory_info({text})["bytes_limit"]', holes)
+    match node:
+        case ast.Attribute(attr="name"):
+            return Replace(node, f"{script.xla}.device_name({text})", holes)
+        case ast.Attribute(attr="total_memory"):
+            return Replace(node, f'{script.xla}.memory_info({text})["bytes_limit"]', holes)
     return None
 
 
@@ -206,10 +178,8 @@ def _property(
 def reading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Temperature, power and the like; if they are not only displayed, the catalog's rule reports them."""
     if _is_displayed(script, call) and not is_guarded(script, call):
-        assert isinstance(call.func, ast.Attribute | ast.Name)
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-        text, holes = script.devices.given(device_argument(call))
-        edit = Replace(call, f"{script.xla}.device_properties({text}).{name}", holes)
+        edit = _with_device(script, call, f"device_properties({{}}).{name}")
         message = f"`torch.cuda.{name}` fails without CUDA: use `xla.device_properties().{name}`, which reads n/a there"
         yield RULE.finding(script, call, message, edit)
 
@@ -219,19 +189,15 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     message = (
         "XLA devices have no compute capability: use `xla.is_bf16_supported()` to test for bfloat16"
     )
-    edits = _tests_of(script, call)
-    if edits:
+    uses = [] if is_guarded(script, call) else _uses(script, call) or []
+    if edits := _tests_of(script, call):
         yield RULE.finding(script, call, message, *edits)
-    elif not is_guarded(script, call) and _is_only_shown(script, call):
-        text, holes = script.devices.given(device_argument(call))
-        edit = Replace(call, f"{script.xla}.device_name({text})", holes)
+    elif uses and not _is_unpacked(script, call) and all(_is_shown(script, u) for u in uses):
         said = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
-        yield RULE.finding(script, call, said, edit)
-    elif not is_guarded(script, call) and _parts_are_displayed(script, call):
-        text, holes = script.devices.given(device_argument(call))
-        edit = Replace(call, f"{script.xla}.device_capability({text})", holes)
+        yield RULE.finding(script, call, said, _with_device(script, call, "device_name({})"))
+    elif uses and all(_is_a_displayed_part(script, use) for use in uses):
         said = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
-        yield RULE.finding(script, call, said, edit)
+        yield RULE.finding(script, call, said, _with_device(script, call, "device_capability({})"))
     else:
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)
@@ -239,47 +205,31 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
             message = (
                 "XLA devices have no compute capability: skip the code that depends on it on XLA"
             )
-        yield _by_hand(script, call, message)
+        yield _manual(script, call, message)
 
 
-def _parts_are_displayed(script: Script, call: ast.Call) -> bool:
-    """Return True if the two numbers of a capability are only displayed: `major, minor = ...`, `{"capability": ...}`."""
+def _is_unpacked(script: Script, call: ast.Call) -> bool:
+    """Return True for `major, minor = torch.cuda.get_device_capability()`."""
     parent = script.parent(call)
-    if isinstance(parent, ast.Subscript):
-        return _is_displayed(script, parent)
-    if isinstance(parent, ast.Assign) and isinstance(parent.targets[0], (ast.Tuple, ast.Name)):
-        uses = _only_uses(script, parent)
-        return bool(uses) and all(_is_displayed(script, use) for use in uses)
-    return _is_displayed(script, call) or isinstance(parent, ast.Dict)
+    return isinstance(parent, ast.Assign) and not isinstance(parent.targets[0], ast.Name)
 
 
-def _is_only_shown(script: Script, call: ast.Call) -> bool:
-    """True if what `call` gives is printed or logged, also through a variable, and nothing else."""
-    parent = script.parent(call)
-    if not (isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Name)):
-        return _is_shown(script, call)
-    name, scope = parent.targets[0].id, script.index.scope(parent)
-    found = scope.find(name)
-    if len(parent.targets) > 1 or found is None or len(found[1]) != 1:
-        return False
-    if scope.node is script.tree and script.is_imported_elsewhere(name):
-        return False
-    reads = [
-        node
-        for node, other in script.index.names_of(found[0], name)
-        if isinstance(node.ctx, ast.Load) and other.find(name) == found
-    ]
-    return bool(reads) and all(_is_shown(script, node) for node in reads)
+def _is_a_displayed_part(script: Script, use: ast.expr) -> bool:
+    """Return True if a number of a capability is only displayed, or stored in a dictionary."""
+    parent = script.parent(use)
+    part = parent if isinstance(parent, ast.Subscript) else use
+    return _is_displayed(script, part) or (
+        isinstance(parent, ast.Dict) and isinstance(use, ast.Call)
+    )
 
 
 def _is_shown(script: Script, node: ast.expr) -> bool:
     parent = script.parent(node)
-    if isinstance(parent, ast.Call) and node in parent.args:
-        return getattr(parent.func, "id", getattr(parent.func, "attr", "")) in _SHOWING
-    return isinstance(parent, ast.FormattedValue)
+    shows = _is_display(parent) and node in getattr(parent, "args", ())
+    return shows or isinstance(parent, ast.FormattedValue)
 
 
-def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
+def _manual(script: Script, call: ast.Call, message: str) -> Finding:
     """No fix; where a question for CUDA guards the place, it is not reached on XLA."""
     severity = INFO if is_guarded(script, call) else None
     choice = next((a for a in script.ancestors(call) if isinstance(a, (ast.If, ast.IfExp))), None)
@@ -291,40 +241,38 @@ def _by_hand(script: Script, call: ast.Call, message: str) -> Finding:
 
 def _tests_of(script: Script, call: ast.Call) -> list[Edit]:
     """Return the edits if the capability is only used to test for bfloat16."""
-    statement = script.parent(call)
+    statement, name, is_major = script.parent(call), "", False
     match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name() | ast.Starred()])]):
+            is_major = True
         case ast.Assign(targets=[ast.Name(id=name)]):
-            held, is_major = {name}, False
-        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Name()])]):
-            held, is_major = {name}, True
-        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), ast.Starred()])]):
-            held, is_major = {name}, True
-        case _:
-            edit = _test_of(script, call, is_major=False)
-            return [edit] if edit else []
-    uses = _only_uses(script, statement)
-    if not uses or any(use.id not in held for use in uses):
+            pass
+    uses = _uses(script, call) or []
+    if any(isinstance(use, ast.Name) and use.id != name for use in uses):
         return []
     edits = [_test_of(script, use, is_major=is_major) for use in uses]
-    return [remove(statement), *(e for e in edits if e)] if all(edits) else []
+    moved: list[Edit] = [remove(statement)] if isinstance(statement, ast.Assign) else []
+    return [*moved, *(e for e in edits if e)] if edits and all(edits) else []
 
 
-def _only_uses(script: Script, statement: ast.Assign) -> list[ast.Name]:
-    """Where the names that `statement` binds are read; none where something else binds them, or may read them."""
+def _uses(script: Script, call: ast.Call) -> list[ast.expr] | None:
+    """Return where the value of `call` is used, by a name or directly; None if that is not known."""
+    statement = script.parent(call)
+    if not isinstance(statement, ast.Assign):
+        return [call]
     scope = script.index.scope(statement)
-    names = {node.id for node in walk(statement.targets[0]) if isinstance(node, ast.Name)}
-    for name in names:
-        found = scope.find(name)
-        once = name == "_" or (found is not None and len(found[1]) == 1)
-        if not once or (scope.node is script.tree and script.is_imported_elsewhere(name)):
-            return []
-    return [
-        node
-        for node, other in script.index.of(ast.Name)
-        if node.id in names - {"_"}
-        and isinstance(node.ctx, ast.Load)
-        and other.find(node.id) == scope.find(node.id)
-    ]
+    names = [node for node in walk(statement.targets[0]) if isinstance(node, ast.Name)]
+    is_kept = (
+        isinstance(statement.targets[0], (ast.Name, ast.Tuple)) and len(statement.targets) == 1
+    )
+    found: list[ast.expr] = []
+    for name in (node.id for node in names if node.id != "_"):
+        home = scope.find(name)
+        is_seen = scope.node is script.tree and script.is_imported_elsewhere(name)
+        if not is_kept or home is None or len(home[1]) != 1 or is_seen:
+            return None
+        found += script.index.reads_of(home[0], name)
+    return found
 
 
 def _test_of(script: Script, asked: ast.expr, *, is_major: bool) -> Edit | None:
