@@ -6,8 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ...flow.conditions import truth
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
+from ..syntax import name_of
 from .specs import Devices, Spec
 
 if TYPE_CHECKING:
@@ -24,18 +26,8 @@ AVAILABLE = frozenset(
         f"{RUNTIME}.is_available",
     }
 )
-_OTHERS_AVAILABLE = frozenset(
-    {
-        "torch.backends.mps.is_available",
-        "torch.backends.mps.is_built",
-        "torch.mps.is_available",
-        "torch.xpu.is_available",
-        "torch.npu.is_available",
-        "torch.mlu.is_available",
-        "torch.hpu.is_available",
-        "torch.musa.is_available",
-        "torch_npu.npu.is_available",
-    }
+_OTHERS_AVAILABLE = Pattern(
+    r"^torch\.(?:backends\.)?(?:mps|xpu|npu|mlu|hpu|musa)\.is_(?:available|built)$|^torch_npu\.npu\.is_available$"
 )
 _COUNTS = frozenset(
     {
@@ -45,28 +37,44 @@ _COUNTS = frozenset(
         f"{RUNTIME}.device_count",
     }
 )
-_SOME = {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}
+# Comparisons of a count, with their result if there is a device.
+COMPARED = {
+    **{(ast.Gt, 0): True, (ast.GtE, 1): True, (ast.NotEq, 0): True},
+    **{(ast.Eq, 0): False, (ast.Lt, 1): False, (ast.LtE, 0): False},
+}
 # Device types beside CUDA that are not the host.
 OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "privateuseone", "hip"})
 
 
 def asks_availability(script: ParsedFile, node: ast.expr, *, others: bool = False) -> bool:
-    """True if `node` checks only that an accelerator is present; with `others`, one of another make counts, too."""
+    """Return True if `node` checks only that an accelerator is present; with `others`, also one of another make."""
+    return all(_result(script, node, present, others) is present for present in (True, False))
+
+
+def _result(script: ParsedFile, node: ast.expr, present: bool, others: bool) -> bool | None:
+    """Return the result of `node` on a machine with or without accelerators, None if it depends on more."""
+    return truth(node, lambda part: _known(script, part, present, others))
+
+
+def _known(script: ParsedFile, node: ast.expr, present: bool, others: bool) -> bool | None:
     match node:
         case ast.Call(func=func):
-            if asks_whether_built(script, node):
-                return True
-            dotted = script.dotted(func)
-            return dotted in AVAILABLE or (others and dotted in _OTHERS_AVAILABLE)
+            dotted = script.dotted(func) or ""
+            if dotted in AVAILABLE or asks_whether_built(script, node):
+                return present
+            if others and (_OTHERS_AVAILABLE.search(dotted) or name_of(func) == "hasattr"):
+                return present
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
-            return (type(op), number) in _SOME and _counts_devices(script, left)
-        case ast.BoolOp(op=ast.And(), values=values) if others:
-            return all(asks_availability(script, v, others=True) or _is_hasattr(v) for v in values)
+            result = COMPARED.get((type(op), number))
+            if result is not None and _counts_devices(script, left):
+                return result is present
         case ast.Name():
-            return _bound_to_availability(script, node, others)
+            value = script.only_value(node)
+            if isinstance(value, (ast.Call, ast.IfExp)):
+                return _result(script, value, present, others)
         case ast.IfExp(test=test, body=ast.Constant(value=True), orelse=ast.Constant(value=False)):
-            return asks_availability(script, test, others=others)
-    return False
+            return _result(script, test, present, others)
+    return None
 
 
 def asks_whether_built(script: ParsedFile, node: ast.expr) -> bool:
@@ -75,14 +83,6 @@ def asks_whether_built(script: ParsedFile, node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant(value=str(name))]):
             return name.startswith("_cuda_") and script.dotted(owner) == "torch._C"
     return False
-
-
-def _bound_to_availability(script: ParsedFile, node: ast.Name, others: bool) -> bool:
-    """`use_cuda = torch.cuda.is_available()`, and nothing else."""
-    value = script.only_value(node)
-    return isinstance(value, (ast.Call, ast.IfExp)) and asks_availability(
-        script, value, others=others
-    )
 
 
 def _counts_devices(script: ParsedFile, node: ast.expr) -> bool:
@@ -94,49 +94,46 @@ def _counts_devices(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def whole_choice(script: ParsedFile, node: ast.expr) -> Spec | None:
-    """The device that `"cuda" if torch.cuda.is_available() else "cpu"` means: the accelerator, or else the host.
+    """Return the device of `"cuda" if torch.cuda.is_available() else "cpu"`: the accelerator, or else the host.
 
-    Chains over other makes (`"mps" if ...`) and choices between `torch.device(...)` calls are such choices too;
-    any other condition is not.
+    The choice may also be one over other makes (`"mps" if ...`), and one of `torch.device(...)` calls. With any other
+    condition it is None.
     """
     if not isinstance(node, ast.IfExp) or isinstance(node.test, ast.Name):
         return None
-    if isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not):
-        return _choice(script, node.test.operand, node.orelse, node.body, node)
-    return _choice(script, node.test, node.body, node.orelse, node)
-
-
-def _choice(
-    script: ParsedFile, test: ast.expr, there: ast.expr, otherwise: ast.expr, node: ast.IfExp
-) -> Spec | None:
-    if not (asks_availability(script, test, others=True) or _counts_devices(script, test)):
+    there, otherwise = _chosen(script, node, True), _chosen(script, node, False)
+    if there is None or not _is_text(otherwise, {"cpu", *OTHER_ACCELERATORS}):
         return None
-    there, otherwise = _undressed(script, there), _undressed(script, otherwise)
-    rest = None if _is_without_cuda(script, otherwise) else whole_choice(script, otherwise)
-    if rest is None and not _is_without_cuda(script, otherwise):
-        return None
-    spec = script.cached(Devices).spec(there) or _indexed(script, there)
+    devices = script.cached(Devices)
+    spec = devices.spec(there) or _indexed(script, there)
     if spec is None and isinstance(there, ast.Constant) and type(there.value) is int:
         spec = Spec(there, there.value)
     elif spec is None and isinstance(there, (ast.Name, ast.Attribute)):
-        spec = Spec(there, there) if script.cached(Devices).is_index(there) else None
+        spec = Spec(there, there) if devices.is_index(there) else None
     if spec is not None:
         return spec._replace(node=node)
-    if _is_current_accelerator(script, there):
-        return Spec(node)
-    return rest._replace(node=node) if rest and _is_text(there, OTHER_ACCELERATORS) else None
+    return Spec(node) if _is_current_accelerator(script, there) else None
 
 
-def _is_without_cuda(script: ParsedFile, node: ast.expr) -> bool:
-    """The host, another make of accelerator, or a choice by availability between such."""
-    node = _undressed(script, node)
-    if isinstance(node, ast.IfExp):
-        return (
-            asks_availability(script, node.test, others=True)
-            and _is_without_cuda(script, node.body)
-            and _is_without_cuda(script, node.orelse)
-        )
-    return _is_text(node, {"cpu", *OTHER_ACCELERATORS})
+def _chosen(script: ParsedFile, node: ast.expr, cuda: bool) -> ast.expr | None:
+    """Return what `node` is on a machine with CUDA devices or without accelerators; None if it depends on more."""
+
+    def known(part: ast.expr) -> bool | None:
+        if isinstance(part, (ast.BoolOp, ast.UnaryOp)):
+            return None
+        if _counts_devices(script, part):
+            return cuda
+        is_others = not asks_availability(script, part)
+        if is_others and asks_availability(script, part, others=True):
+            return False
+        return None if is_others else cuda
+
+    chosen: ast.expr | None = _undressed(script, node)
+    while isinstance(chosen, ast.IfExp):
+        result = truth(chosen.test, known)
+        chosen = None if result is None else chosen.body if result else chosen.orelse
+        chosen = chosen and _undressed(script, chosen)
+    return chosen
 
 
 def _is_current_accelerator(script: ParsedFile, node: ast.expr) -> bool:
@@ -176,14 +173,8 @@ def _indexed(script: ParsedFile, node: ast.expr) -> Spec | None:
     return None
 
 
-def _is_text(node: ast.expr, texts: set[str] | frozenset[str]) -> bool:
+def _is_text(node: ast.expr | None, texts: set[str] | frozenset[str]) -> bool:
     return isinstance(node, ast.Constant) and node.value in texts
-
-
-def _is_hasattr(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr"
-    )
 
 
 _SKIPS = Pattern(r"skip|only_?on|unittest|pytest", re.IGNORECASE)

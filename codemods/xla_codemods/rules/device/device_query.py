@@ -68,6 +68,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import (
+    COMPARED,
+    asks_availability,
     asks_whether_built,
     chooses_tests,
     is_one_of_many,
@@ -275,20 +277,12 @@ def _without(script: Script, asked: ast.expr, answer: bool) -> Replace | None:
     if not isinstance(around, ast.BoolOp) or isinstance(around.op, ast.And) is not answer:
         return None
     others = [value for value in around.values if value is not asked]
-    if not any(_asks_whether_available(script, value, answer) for value in others):
+    tests = others if answer else [v.operand for v in others if isinstance(v, ast.UnaryOp)]
+    if not any(isinstance(test, ast.Call) and asks_availability(script, test) for test in tests):
         return None
     joint = " and " if answer else " or "
     text = joint.join(f"{{{place}}}" for place in range(len(others)))
     return Replace(around, text, tuple(others))
-
-
-def _asks_whether_available(script: Script, node: ast.expr, answer: bool) -> bool:
-    match node:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not answer and _asks_whether_available(script, operand, True)
-        case ast.Call(func=func):
-            return answer and script.dotted(func) in _AVAILABLE
-    return False
 
 
 @RULE.reference(*_COUNTS)
@@ -355,10 +349,8 @@ def _asked_whether_any(script: Script, call: ast.Call) -> tuple[ast.expr | None,
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]) if (
             left is call
         ):
-            if (type(op), number) in {(ast.Gt, 0), (ast.GtE, 1), (ast.NotEq, 0)}:
-                return parent, True
-            if (type(op), number) in {(ast.Eq, 0), (ast.Lt, 1), (ast.LtE, 0)}:
-                return parent, False
+            if (answer := COMPARED.get((type(op), number))) is not None:
+                return parent, answer
         case (
             ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test)
         ):

@@ -16,7 +16,7 @@ from ..lines import codes, line
         ("use_triton = torch.cuda.is_available()\nif use_triton:\n    kernel(x)", True),
         ("if torch.cuda.is_available():\n    y = flash_attn_func(x)", True),
         ("fast = ready and x.device.type == 'cuda'\nif fast:\n    y = cupy.asarray(x)", True),
-        ("fast = x.is_cuda\nif fast and big:\n    y = cupy.asarray(x)", False),
+        ("fast = x.is_cuda\nif fast and big:\n    y = cupy.asarray(x)", True),
         ("if torch.cuda.is_available() and timed:\n    print(1)", False),
         ("timed = torch.cuda.is_available()\nif timed:\n    print(1)", False),
     ],

@@ -6,9 +6,10 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ....flow.conditions import truth
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
-from ...syntax import is_elif
+from ...syntax import is_elif, unparsed
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -97,19 +98,27 @@ def goes(script: ParsedFile, use: ast.expr) -> bool:
 
 def same_both_ways(script: ParsedFile, node: ast.If) -> str:
     """Return the remaining branch of `if stream is not None: ... else: ...` if both are equal without streams; else ""."""
-    if not node.orelse or is_elif(node, script.parents):
-        return ""
-    match node.test:
-        case ast.Compare(left=asked, ops=[op], comparators=[ast.Constant(value=None)]):
-            kept = "body" if isinstance(op, (ast.Is, ast.Eq)) else "orelse"
-        case ast.UnaryOp(op=ast.Not(), operand=asked):
-            kept = "body"
-        case asked:
-            kept = "orelse"
-    if STREAM not in script.value(asked).kinds:
+    result = _without_stream(script, node.test)
+    if result is None or not node.orelse or is_elif(node, script.parents):
         return ""
     one, other = (_without_streams(script, body) for body in (node.body, node.orelse))
-    return kept if one == other or _computed(one) == _computed(other) else ""
+    is_same = one == other or _computed(one) == _computed(other)
+    return ("body" if result else "orelse") if is_same else ""
+
+
+def _without_stream(script: ParsedFile, test: ast.expr) -> bool | None:
+    """Return the result of a test of a stream that has become None; None if it tests something else."""
+
+    def known(part: ast.expr) -> bool | None:
+        match part:
+            case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=None)]):
+                if STREAM in script.value(left).kinds:
+                    return isinstance(op, (ast.Is, ast.Eq))
+            case ast.BoolOp() | ast.UnaryOp() | ast.Compare():
+                return None
+        return False if STREAM in script.value(part).kinds else None
+
+    return truth(test, known)
 
 
 def _without_streams(script: ParsedFile, body: list[ast.stmt]) -> list[str]:
@@ -161,21 +170,24 @@ def _computed(statements: list[str]) -> list[str]:
 def is_default(script: ParsedFile, statement: ast.Assign, name: str) -> bool:
     """Return True if `statement` sets a missing stream `name`: `if stream is None: stream = torch.cuda.Stream()`."""
     around = script.parent(statement)
-    if not isinstance(around, ast.If) or around.body != [statement]:
-        return False
     match statement:
         case ast.Assign(targets=[target], value=ast.Call(func=func)):
-            if ast.unparse(target) != name or script.dotted(func) not in STREAMS:
+            is_made = unparsed(target) == name and script.dotted(func) in STREAMS
+            if not is_made or not isinstance(around, ast.If) or around.body != [statement]:
                 return False
-        case _:
-            return False
-    match around.test:
-        case ast.Compare(
-            left=asked, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]
+            return _is_missing(around.test, name)
+    return False
+
+
+def _is_missing(test: ast.expr, name: str) -> bool:
+    match test:
+        case (
+            ast.Compare(
+                left=tested, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=None)]
+            )
+            | ast.UnaryOp(op=ast.Not(), operand=tested)
         ):
-            return ast.unparse(asked) == name
-        case ast.UnaryOp(op=ast.Not(), operand=asked):
-            return ast.unparse(asked) == name
+            return unparsed(tested) == name
     return False
 
 
@@ -191,19 +203,15 @@ def binds_a_stream(script: ParsedFile, node: ast.AST | None) -> bool:
 
 
 def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
-    """True if `if stream:` holds nothing but what goes."""
-    parent = script.parent(test)
-    if isinstance(parent, ast.IfExp) and parent.test is test and is_context(script, parent):
-        return True  # `torch.cuda.stream(s) if s else nullcontext()`
-    if isinstance(parent, ast.If) and parent.test is test and same_both_ways(script, parent):
-        return True
-    return (
-        isinstance(parent, ast.If)
-        and parent.test is test
-        and not isinstance(test, ast.UnaryOp)
-        and not parent.orelse
-        and all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in parent.body)
-    )
+    """Return True if `if stream:` holds nothing but what is removed."""
+    match script.parent(test):
+        case ast.IfExp() as choice if choice.test is test:
+            return is_context(script, choice)  # `torch.cuda.stream(s) if s else nullcontext()`
+        case ast.If(body=body, orelse=[]) if not isinstance(test, ast.UnaryOp):
+            return all(isinstance(s, ast.Expr) and is_ordering(script, s.value) for s in body)
+        case ast.If() as branch:
+            return bool(same_both_ways(script, branch))
+    return False
 
 
 def stay(script: ParsedFile) -> bool:
