@@ -39,6 +39,15 @@ def conditions(file: _File, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
         child = around
 
 
+def whole(file: _File, test: ast.expr) -> ast.expr:
+    """Return the condition that `test` is a part of, joined by `not`, `and` and `or`."""
+    for around in file.ancestors(test):
+        if not isinstance(around, (ast.BoolOp, ast.UnaryOp)):
+            break
+        test = around
+    return test
+
+
 def before(file: _File, statement: ast.stmt) -> list[ast.stmt]:
     """Return the statements before `statement` in its block."""
     block = file.block(statement)

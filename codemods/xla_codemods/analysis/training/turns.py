@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach
+from ...flow.conditions import truth
 from ...patterns import Pattern
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
@@ -417,26 +418,17 @@ def _is_usual(test: ast.expr) -> bool:
     return False
 
 
-def _is_always(script: Script, test: ast.expr, truth: bool) -> bool:
-    """True if `test` is `truth` whatever comes: `False`, `0`, `DEBUG` of the module's `DEBUG = False`."""
-    match test:
-        case ast.Constant(value=value):
-            return bool(value) is truth
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return _is_always(script, operand, not truth)
-        case ast.BoolOp(op=op, values=values):
-            if isinstance(op, ast.And) is truth:
-                return all(_is_always(script, value, truth) for value in values)
-            return any(_is_always(script, value, truth) for value in values)
-        case ast.Name(id=name):
-            given = script.only_value(test)
-            return (
-                given is not None
-                and not isinstance(given, (ast.Name, ast.BoolOp))
-                and not script.is_imported_elsewhere(name)
-                and _is_always(script, given, truth)
-            )
-    return False
+def _is_always(script: Script, test: ast.expr, result: bool) -> bool:
+    """True if `test` is `result` whatever comes: `False`, `0`, `DEBUG` of the module's `DEBUG = False`."""
+
+    def known(part: ast.expr) -> bool | None:
+        if isinstance(part, ast.Name) and not script.is_imported_elsewhere(part.id):
+            given = script.only_value(part)
+            if given is not None and not isinstance(given, (ast.Name, ast.BoolOp)):
+                return truth(given, known)
+        return bool(part.value) if isinstance(part, ast.Constant) else None
+
+    return truth(test, known) is result
 
 
 def _is_rare(script: Script, test: ast.expr) -> bool:

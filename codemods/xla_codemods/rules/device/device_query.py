@@ -86,6 +86,7 @@ from ...analysis.syntax import unparsed
 from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
+from ...flow.conditions import whole
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -195,16 +196,13 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
             asked, answer = compare, isinstance(op, (ast.IsNot, ast.NotEq))
         case ast.Call(func=ast.Name(id="bool")) as call:
             asked = call
-    choice: ast.AST = asked
-    while isinstance(above := script.parent(choice), (ast.BoolOp, ast.UnaryOp)):
-        choice = above
+    choice = whole(script, asked)
     holder = script.parent(choice)
     if not isinstance(holder, (ast.If, ast.IfExp)) or holder.test is not choice:
         if asked is not node and isinstance(holder, (ast.Assign, ast.AnnAssign, ast.Return)):
             if not chooses_kernels(script, asked) and not _tells_the_build(script, holder):
                 yield RULE.finding(script, node, _BUILT, severity=WARNING)
-        return
-    if _names_a_device(holder):
+    elif _names_a_device(holder):
         message = "`torch.version.cuda` is None in a PyTorch build for XLA hosts, so the script chooses the CPU: use `xla.is_available()`"
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
         yield RULE.finding(script, node, message, Replace(asked, text))
@@ -222,27 +220,13 @@ _OF_THE_BUILD = Pattern(r"buil[dt]|compiled|version", re.IGNORECASE)
 
 
 def _names_a_device(holder: ast.If | ast.IfExp) -> bool:
-    """True if a branch is a device of CUDA, sets one, or moves there."""
-    branches: list[ast.expr | None] = []
-    if isinstance(holder, ast.IfExp):
-        branches = [holder.body, holder.orelse]
-    else:
-        branches = [s.value for s in (*holder.body, *holder.orelse) if isinstance(s, ast.Assign)]
-    if any(
-        isinstance(part, ast.Constant)
-        and isinstance(part.value, str)
-        and part.value.partition(":")[0] == "cuda"
-        for branch in branches
-        if branch is not None
-        for part in walk(branch)
-    ):
-        return True
-    parts = (holder.body,) if isinstance(holder, ast.IfExp) else holder.body
-    return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "cuda"
-        for part in parts
-        for n in walk(part)
-    )
+    """Return True if a branch is a device of CUDA, sets one, or moves there."""
+    branches = [holder.body, holder.orelse]
+    parts = [part for b in branches for part in (b if isinstance(b, list) else [b])]
+    nodes = [node for part in parts for node in walk(part)]
+    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
+    moves = any(isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "cuda" for n in nodes)
+    return moves or any(text.partition(":")[0] == "cuda" for text in texts)
 
 
 @RULE.call("torch.cuda.is_availble", "torch.cuda.is_avaliable", "torch.cuda.is_avaialble")
@@ -345,31 +329,18 @@ def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def _asked_whether_any(script: Script, call: ast.Call) -> tuple[ast.expr | None, bool]:
     """Return the expression that only tests that a count is not zero, and the result that means yes."""
     parent = script.parent(call)
+    condition = whole(script, call)
     match parent:
-        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]) if (
-            left is call
-        ):
-            if (answer := COMPARED.get((type(op), number))) is not None:
+        case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
+            if left is call and (answer := COMPARED.get((type(op), number))) is not None:
                 return parent, answer
-        case (
-            ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test)
-        ):
-            if test is call:
-                return call, True
         case ast.UnaryOp(op=ast.Not()):
-            return call, True
-        case ast.BoolOp() if _is_test(script, parent):
             return call, True
         case ast.Call(func=ast.Name(id="bool")):
             return parent, True
+        case _ if getattr(script.parent(condition), "test", None) is condition:
+            return call, True
     return None, True
-
-
-def _is_test(script: Script, node: ast.expr) -> bool:
-    parent = script.parent(node)
-    if isinstance(parent, (ast.BoolOp, ast.UnaryOp)):
-        return _is_test(script, parent)
-    return isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)) and parent.test is node
 
 
 def _wants_number(script: Script, call: ast.Call) -> bool:

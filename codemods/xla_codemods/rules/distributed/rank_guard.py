@@ -116,6 +116,8 @@ from ...analysis.training.ranks.guards import Guard, guard, is_of_host
 from ...analysis.training.ranks.names import rank_names
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
+from ...flow.closure import reach
+from ...flow.conditions import after, before
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -140,8 +142,7 @@ def under_a_guard(script: Script, node: ast.If, scope: Scope) -> Iterator[Findin
     yield from _in_a_callback(script, node)
     rest = node.orelse
     if not rest and isinstance(node.body[-1], _LEAVES):
-        block = script.block(node)
-        rest = block[block.index(node) + 1 :]
+        rest = after(script, node)
     yield from _never_met(script, node, found, node.body, rest)
     if rest is not node.orelse and not _is_of_a_mode(script, node.test):
         yield from _never_met(script, node, Guard(not found.first), rest, node.body)
@@ -183,14 +184,13 @@ def _between_backward_and(script: Script, statement: ast.stmt) -> list[ast.stmt]
     found: list[ast.stmt] = []
     node: ast.AST | None = statement
     while isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
-        block = script.block(node)
-        for before in reversed(block[: block.index(node)]):
-            effects = script.training.effects_of([before])
+        for statement in reversed(before(script, node)):
+            effects = script.training.effects_of([statement])
             if MARK in effects:
                 return []
             if BACKWARD in effects:
                 return found
-            found.insert(0, before)
+            found.insert(0, statement)
         node = script.parents.get(node)
         while isinstance(node, (ast.ExceptHandler, ast.match_case)):
             node = script.parents.get(node)
@@ -244,15 +244,18 @@ def _averages_read(script: Script, node: ast.If) -> Iterator[Finding]:
         return
     if not _READS.search(ast.unparse(node)):
         return
-    block = script.block(node)
-    before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
-    effects = [script.training.effects_of([s]) for s in before]
-    since = max((i for i, found in enumerate(effects) if FORWARD in found), default=None)
-    if since is None or any(MARK in found for found in effects[since:]):
-        return
-    if any(STEP in script.training.effects_of([s]) for s in behind) and has_replicas(script):
+    if has_replicas(script) and _is_within_a_step(script, node, {FORWARD}, {STEP}):
         edit = InsertBefore(node, f"{script.xla}.mark_step()")
         yield RULE.finding(script, node, _AVERAGE_IS_READ, edit)
+
+
+def _is_within_a_step(script: Script, node: ast.If, starts: set[str], ends: set[str]) -> bool:
+    """Return True if a statement before `node` starts a step that is not marked yet, and one after it is a part of it."""
+    effects = [script.training.effects_of([statement]) for statement in before(script, node)]
+    since = max((i for i, found in enumerate(effects) if found & starts), default=None)
+    if since is None or any(MARK in found for found in effects[since:]):
+        return False
+    return any(script.training.effects_of([s]) & ends for s in after(script, node))
 
 
 def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -261,18 +264,12 @@ def _cut_alone(script: Script, node: ast.If) -> Iterator[Finding]:
         _cuts(script, part) for s in node.body for part in walk(s)
     ):
         return
-    block = script.block(node)
-    before, behind = block[: block.index(node)], block[block.index(node) + 1 :]
-    effects = [script.training.effects_of([s]) for s in before]
-    since = max((i for i, found in enumerate(effects) if found & {FORWARD, BACKWARD}), default=None)
-    if since is None or any(MARK in found for found in effects[since:]):
-        return
-    ends = (BACKWARD, STEP)
-    if any(e in script.training.effects_of([s]) for s in behind for e in ends):
-        if has_replicas(script):
-            message = "the step mark in only one process changes its graph launches, and all processes hang: mark the step before it in all processes"
-            edit = InsertBefore(node, f"{script.xla}.mark_step()")
-            yield RULE.finding(script, node, message, edit)
+    if has_replicas(script) and _is_within_a_step(
+        script, node, {FORWARD, BACKWARD}, {BACKWARD, STEP}
+    ):
+        message = "the step mark in only one process changes its graph launches, and all processes hang: mark the step before it in all processes"
+        edit = InsertBefore(node, f"{script.xla}.mark_step()")
+        yield RULE.finding(script, node, message, edit)
 
 
 def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
@@ -285,9 +282,7 @@ def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
         script.dotted(base) in _CALLBACKS for base in owner.bases
     ):
         return
-    block = script.block(node)
-    at = block.index(node)
-    marked = any(MARK in script.training.effects_of([s]) for s in block[:at])
+    marked = any(MARK in script.training.effects_of([s]) for s in before(script, node))
     acts = _READS.search(ast.unparse(function)) or "save" in ast.unparse(function)
     if acts and not marked:
         message = "a read or a save in one process launches the step's collectives only there, and all processes wait: mark the step before it in all processes"
@@ -322,14 +317,13 @@ _READS = Pattern(r"\.item\(|\.tolist\(|\.cpu\(|print\(|float\(|log", re.IGNORECA
 
 def _with_called(script: Script, body: list[ast.stmt]) -> list[ast.stmt]:
     """Return `body`, and the bodies of the functions of this file that it calls."""
-    found, seen = list(body), set[ast.AST]()
-    for statement in found:  # which grows
-        for node in walk(statement):
-            definition = script.function_of(node.func) if isinstance(node, ast.Call) else None
-            if definition is not None and definition not in seen:
-                seen.add(definition)
-                found += definition.body
-    return found
+
+    def called(statement: ast.stmt) -> Iterator[ast.stmt]:
+        for call in (node for node in walk(statement) if isinstance(node, ast.Call)):
+            definition = script.function_of(call.func)
+            yield from definition.body if definition is not None else ()
+
+    return list(reach(body, called))
 
 
 def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Call, str]]:

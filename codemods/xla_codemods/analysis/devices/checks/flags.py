@@ -11,8 +11,9 @@ from ....flow.closure import reach
 from ....flow.edges import sources
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
+from ...syntax import name_of
 from ..availability import asks_availability
-from ..specs import Devices
+from ..specs import Devices, last_name
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -25,29 +26,23 @@ def is_question(script: ParsedFile, node: ast.AST) -> bool:
     """Return True if `node` itself tests for an accelerator: a call, a comparison of a device, `x.is_cuda`."""
     match node:
         case ast.Compare(left=left, comparators=[right]):
-            devices = [part for part in (left, right) if not _is_text(part)]
+            devices = [n for n in (left, right) if getattr(n, "value", None) not in _DEVICES]
             return len(devices) == 1 and _is_device(script, devices[0])
         case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
-            return ast.unparse(func).endswith((".is_available", ".is_accelerator"))
+            return name_of(func) in {"is_available", "is_accelerator"}
         case ast.Call():
             return asks_availability(script, node)
-        case ast.Attribute(attr="is_cuda"):
-            return True
-    return False
+    return isinstance(node, ast.Attribute) and node.attr == "is_cuda"
 
 
 def is_flag(script: ParsedFile, node: ast.AST) -> bool:
     """Return True if `node` is a flag for CUDA: by its name, or because a question for an accelerator sets it."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            pass
-        case ast.Subscript(slice=ast.Constant(value=str(name))):
-            pass
-        case _:
-            return False
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+        return False
     if script.dotted(node):  # `torch.cuda` itself, a module's constant
         return isinstance(node, ast.Name) and asks_availability(script, node)
-    return _NAMED.search(name) is not None or any(questions_of(script, node))
+    name = last_name(node)
+    return name is not None and (bool(_NAMED.search(name)) or any(questions_of(script, node)))
 
 
 def questions_of(script: ParsedFile, flag: ast.AST) -> Iterator[ast.expr]:
@@ -66,10 +61,6 @@ def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
             yield inner
         case ast.Name() | ast.Attribute() | ast.Subscript() | ast.Call():
             yield from sources(script, node)
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value in _DEVICES
 
 
 def _is_device(script: ParsedFile, node: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
@@ -16,61 +17,46 @@ from ..literals import DeviceLiterals
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
 
-_DEEPEST = 6  # names and calls from a use to the string
-
 
 def is_renamed(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if `node` may be such a string, or a choice of one, so comparisons with "cuda" must change."""
-    return script.cached(_Renamed).is_one(node)
+    return _comes_from(script, node, lambda value: _is_such_a_string(script, value))
 
 
 def is_xla_or_renamed(script: ParsedFile, node: ast.expr) -> bool:
     """The same, before the script is rewritten and after: `kind = xla.device_type()`."""
-    return script.cached(_RenamedOrXla).is_one(node)
+    return is_renamed(script, node) or _comes_from(
+        script,
+        node,
+        lambda value: (
+            isinstance(value, ast.Call) and _is_the_runtimes(value.func, script.index.scope(value))
+        ),
+    )
 
 
-class _Renamed:
-    rewritten = False  # what the runtime calls the device counts, too
-
-    def __init__(self, script: ParsedFile) -> None:
-        self.script = script
-        self.literals = {
-            placed.spec.node
-            for placed in script.cached(DeviceLiterals).all
-            if placed.place == NAME and not placed.of_devices
-        }
-
-    def is_one(self, node: ast.expr) -> bool:
-        return any(map(self._ends, reach([node], lambda value: sources(self.script, value))))
-
-    def _ends(self, node: ast.expr) -> bool:
-        """Return True if `node` is such a string itself, or comes from another module that has one."""
-        scope = self.script.index.scope(node)
-        if isinstance(node, ast.Call):
-            if self.rewritten and _is_the_runtimes(node.func, scope):
-                return True
-            return self._is_of_a_module(node.func, scope)
-        return node in self.literals or (
-            isinstance(node, (ast.Name, ast.Attribute)) and self._is_of_a_module(node, scope)
-        )
-
-    def _is_of_a_module(self, node: ast.expr, scope: Scope) -> bool:
-        """A name, or the result of a function, of another module, before it is rewritten or after."""
-        project = self.script.project
-        dotted = resolve(node, scope) if project is not None else None
-        found = project.bound(dotted) if project is not None and dotted else None
-        if found is None:
-            return False
-        binding, path = found
-        inside = project.modules.scope(path)  # type: ignore[union-attr]
-        assert inside is not None
-        if isinstance(binding.node, ast.FunctionDef):
-            return any(_chooses(value, inside) for value in returned(binding.node))
-        return binding.how == "assign" and not binding.path and _chooses(binding.value, inside)
+def _comes_from(script: ParsedFile, node: ast.expr, ends: Callable[[ast.expr], bool]) -> bool:
+    return any(map(ends, reach([node], lambda value: sources(script, value))))
 
 
-class _RenamedOrXla(_Renamed):
-    rewritten = True
+def _literals(script: ParsedFile) -> set[ast.AST]:
+    placed = script.cached(DeviceLiterals).all
+    return {each.spec.node for each in placed if each.place == NAME and not each.of_devices}
+
+
+def _is_such_a_string(script: ParsedFile, node: ast.expr) -> bool:
+    """Return True if `node` is such a string itself, or a name or result of another module, before the rewrite or after."""
+    name, project = node.func if isinstance(node, ast.Call) else node, script.project
+    if node in script.cached(_literals) or project is None:
+        return node in script.cached(_literals)
+    is_name = isinstance(name, (ast.Name, ast.Attribute))
+    dotted = resolve(name, script.index.scope(node)) if is_name else None
+    found = project.bound(dotted) if dotted else None
+    inside = project.modules.scope(found[1]) if found is not None else None
+    if found is None or inside is None:
+        return False
+    if isinstance(found[0].node, ast.FunctionDef):
+        return any(_chooses(value, inside) for value in returned(found[0].node))
+    return found[0].how == "assign" and not found[0].path and _chooses(found[0].value, inside)
 
 
 def _chooses(node: ast.expr | None, scope: Scope) -> bool:

@@ -10,8 +10,11 @@ import ast
 import builtins
 import re
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
 from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import walk
@@ -122,32 +125,28 @@ def _methods(script: ParsedFile) -> dict[str, list[FunctionNode]]:
     return found
 
 
-class _Answers:
-    """Of which functions it is known whether they do something on some replicas only, and whether they read averages."""
-
-    def __init__(self, script: ParsedFile) -> None:
-        self.alone: dict[ast.AST, bool] = {}
-        self.reads: dict[ast.AST, bool] = {}
-
-
 def acts_alone(script: ParsedFile, definition: FunctionNode) -> bool:
     """True if a part of the function `definition`, or of what it calls in this file, is for some replicas only."""
-    known = script.cached(_Answers).alone
+    known = script.cached(_acting_alone)
     if definition not in known:
-        known[definition] = False  # while it is looked at: functions may call each other
-        known[definition] = any(
-            _is_for_some(script, node)
-            for node in walk(definition)
-            if isinstance(node, (ast.If, ast.Call))
-        )
+        functions = _with_called(script, definition)
+        tests = (node.test for f in functions for node in walk(f) if isinstance(node, ast.If))
+        known[definition] = any(_lets_some_pass(script, test) for test in tests)
     return known[definition]
 
 
-def _is_for_some(script: ParsedFile, node: ast.If | ast.Call) -> bool:
-    if isinstance(node, ast.If):
-        return _lets_some_pass(script, node.test)
-    sure, methods = _called(script, node.func)
-    return any(acts_alone(script, definition) for definition in (*sure, *methods))
+def _acting_alone(script: ParsedFile) -> dict[ast.AST, bool]:
+    return {}
+
+
+def _with_called(script: ParsedFile, node: ast.AST) -> Iterable[ast.AST]:
+    """Return `node` and the functions of this file that it calls, directly or not."""
+
+    def called(each: ast.AST) -> Iterator[ast.AST]:
+        for call in (part for part in walk(each) if isinstance(part, ast.Call)):
+            yield from chain(*_called(script, call.func))
+
+    return reach([node], called)
 
 
 def _lets_some_pass(script: ParsedFile, test: ast.expr) -> bool:
@@ -203,29 +202,21 @@ def reads_averages(script: ParsedFile, statement: ast.stmt) -> bool:
     has_norms = script.source.mentions("clip_grad", "grad_norm", "total_norm")
     if not has_norms and "grad" not in script.source.names:
         return False
-    for node in walk(statement):
-        if isinstance(node, ast.Attribute) and node.attr == "grad":
-            return True
-        if isinstance(node, ast.Call):
-            if has_norms and _NORM.search(unparsed(node.func)):
-                return True
-            if _calls_a_reader(script, node.func):
-                return True
-        if has_norms and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            for binding in script.bindings(node):
-                value = binding.value
-                if isinstance(value, ast.Call) and _NORM.search(unparsed(value.func)):
-                    return True
-    return False
+    return any(
+        _reads_an_average(script, node, has_norms)
+        for part in _with_called(script, statement)
+        for node in walk(part)
+    )
 
 
-def _calls_a_reader(script: ParsedFile, func: ast.expr) -> bool:
-    known = script.cached(_Answers).reads
-    sure, methods = _called(script, func)
-    for definition in (*sure, *methods):
-        if definition not in known:
-            known[definition] = False  # while it is looked at
-            known[definition] = reads_averages(script, definition)
-        if known[definition]:
+def _reads_an_average(script: ParsedFile, node: ast.AST, has_norms: bool) -> bool:
+    match node:
+        case ast.Attribute(attr="grad"):
             return True
+        case ast.Call(func=func) if has_norms:
+            return _NORM.search(unparsed(func)) is not None
+        case ast.Name(ctx=ast.Load()) if has_norms:
+            values = (binding.value for binding in script.bindings(node))
+            calls = (value for value in values if isinstance(value, ast.Call))
+            return any(_NORM.search(unparsed(call.func)) for call in calls)
     return False
