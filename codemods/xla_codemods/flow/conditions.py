@@ -8,7 +8,7 @@ from itertools import product
 from typing import Protocol
 
 _MOST = 8  # unknown parts that `settled` tries out
-_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 
 
 class _File(Protocol):
@@ -18,16 +18,22 @@ class _File(Protocol):
     def block(self, statement: ast.stmt) -> list[ast.stmt]: ...
 
 
-def conditions(file: _File, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the tests that decide if `node` runs, each with the result that lets it run; nearer ones first."""
+def conditions(
+    file: _File, node: ast.AST, *, refusals: bool = True
+) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the tests that decide if `node` runs, each with the result that lets it run; nearer ones first.
+
+    `refusals`: also those that raise an exception otherwise.
+    """
+    leaves = _LEAVES if refusals else _LEAVES[1:]
     child = node
     for around in file.ancestors(node):
         if isinstance(child, ast.stmt):
             for earlier in before(file, child):
                 match earlier:
-                    case ast.Assert(test=test):
+                    case ast.Assert(test=test) if refusals:
                         yield test, True
-                    case ast.If(test=test, body=[*_, last], orelse=[]) if isinstance(last, _LEAVES):
+                    case ast.If(test=test, body=[*_, last], orelse=[]) if isinstance(last, leaves):
                         yield test, False
         match around:
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:

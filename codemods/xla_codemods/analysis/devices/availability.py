@@ -62,8 +62,10 @@ def _known(script: ParsedFile, node: ast.expr, present: bool, others: bool) -> b
             dotted = script.dotted(func) or ""
             if dotted in AVAILABLE or asks_whether_built(script, node):
                 return present
-            if others and (_OTHERS_AVAILABLE.search(dotted) or name_of(func) == "hasattr"):
+            if others and _OTHERS_AVAILABLE.search(dotted):
                 return present
+            if others and name_of(func) == "hasattr":  # `hasattr(torch, "xpu") and ...`
+                return True if present else None
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
             result = COMPARED.get((type(op), number))
             if result is not None and _counts_devices(script, left):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ...flow.conditions import conditions
 from ..nodes import walk
 
 if TYPE_CHECKING:
@@ -38,34 +39,45 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
     """Return True if the code branches when the package of `dotted` is missing: `try: import x`, `if HAS_X:`.
 
-    That is so where the use stands behind such a test, or the name was only imported behind one.
+    That is so if such a test decides whether `node` runs, or whether its name is imported.
     """
     package = dotted.partition(".")[0]
     if package == "torch":
         return False
-    said = re.compile(_NICKNAMES.get(package, re.escape(package)), re.IGNORECASE)
-    return _stands_in_one(script, node, said) or _was_imported_in_one(script, node, said)
+    named = re.compile(_NICKNAMES.get(package, re.escape(package)), re.IGNORECASE)
+    if _is_optional(script, node, named):
+        return True
+    name = node
+    while isinstance(name, ast.Attribute):
+        name = name.value
+    imports = [b.node for b in script.bindings(name) if b.how == "import"]
+    return bool(imports) and all(
+        _is_optional(script, each, named, is_import=True) for each in imports
+    )
 
 
-def _stands_in_one(script: ParsedFile, node: ast.AST, said: re.Pattern[str]) -> bool:
+def _is_optional(
+    script: ParsedFile, node: ast.AST, named: re.Pattern[str], *, is_import: bool = False
+) -> bool:
+    """Return True if a test of the package, or an attempt to import it, decides whether `node` runs."""
+    texts: list[ast.AST] = [test for test, _ in conditions(script, node, refusals=False)]
     child = node
-    for ancestor in script.ancestors(node):
-        match ancestor:
-            case ast.Try(body=body, orelse=orelse) if child in body or child in orelse:
-                attempt = child in body or any(said.search(ast.unparse(s)) for s in body)
-                if attempt and any(_goes_on(handler, len(body)) for handler in ancestor.handlers):
-                    return True
-            case ast.If(test=test) | ast.IfExp(test=test):
-                if child is not test and said.search(ast.unparse(test)):
-                    return True
-            case ast.BoolOp(values=[first, *_]):
-                if child is not first and said.search(ast.unparse(first)):
-                    return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                if any(said.search(ast.unparse(d)) for d in ancestor.decorator_list):
-                    return True
-        child = ancestor
-    return False
+    for around in script.ancestors(node):
+        texts += getattr(around, "decorator_list", ())
+        if isinstance(around, ast.Try) and (child in around.body or child in around.orelse):
+            tries = child in around.body
+            size = 1 if is_import else len(around.body)
+            handlers = [h for h in around.handlers if _goes_on(h, size)]
+            if is_import and tries:
+                handlers = [handler for handler in handlers if _substitutes(handler)]
+            if handlers and (tries or _mention(around.body, named)):
+                return True
+        child = around
+    return _mention(texts, named)
+
+
+def _mention(nodes: Iterable[ast.AST], named: re.Pattern[str]) -> bool:
+    return any(named.search(ast.unparse(node)) for node in nodes)
 
 
 def is_caught(script: ParsedFile, node: ast.AST) -> bool:
@@ -84,31 +96,6 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
                 and not any(isinstance(part, ast.Raise) for part in walk(h))
                 for h in ancestor.handlers
             )
-        child = ancestor
-    return False
-
-
-def _was_imported_in_one(script: ParsedFile, node: ast.AST, said: re.Pattern[str]) -> bool:
-    """True if every import of the name has something put in its place, or is made under a test, elsewhere."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return False
-    bound = script.index.scope(node).find(node.id)
-    imports = [b.node for b in bound[1] if b.how == "import"] if bound else []
-    return bool(imports) and all(_is_optional(script, statement, said) for statement in imports)
-
-
-def _is_optional(script: ParsedFile, statement: ast.AST, said: re.Pattern[str]) -> bool:
-    child = statement
-    for ancestor in script.ancestors(statement):
-        if isinstance(ancestor, ast.Try) and child in ancestor.body:
-            return any(_substitutes(h) for h in ancestor.handlers if _goes_on(h, 1))
-        if isinstance(ancestor, ast.Try) and child in ancestor.orelse:
-            if any(said.search(ast.unparse(s)) for s in ancestor.body):
-                return any(_goes_on(h, 1) for h in ancestor.handlers)
-        if isinstance(ancestor, ast.If) and said.search(ast.unparse(ancestor.test)):
-            return True
         child = ancestor
     return False
 

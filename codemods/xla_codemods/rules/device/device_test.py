@@ -189,7 +189,7 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
         if _says_cuda(script, left):
             left, right = right, left
         if _says_cuda(script, right):
-            yield from _test(script, node, left, isinstance(op, ast.NotEq))
+            yield from _test(script, node, [left], isinstance(op, ast.NotEq), unknown=True)
         elif _says_another(script, right) and script.devices.is_device(left):
             yield RULE.finding(
                 script,
@@ -201,12 +201,12 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
         negated = isinstance(op, ast.NotIn)
         if isinstance(left, ast.Constant) and left.value in {"cuda", "cuda:"}:
             if isinstance(right, (ast.List, ast.Tuple, ast.Set)):
-                yield from _any_of(script, node, right.elts, negated)
+                yield from _test(script, node, right.elts, negated)
             elif (tensor := _whose_type(script, right)) is not None:
                 no = "not " if negated else ""
                 yield _finding(script, node, f"{no}{script.xla}.is_accelerator({{0}})", (tensor,))
             elif not isinstance(right, ast.Dict):
-                yield from _test(script, node, right, negated, unknown=False)
+                yield from _test(script, node, [right], negated)
         elif isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             yield from _among(script, node, left, right.elts, negated)
 
@@ -218,26 +218,30 @@ def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     match call.args[0]:
         case ast.Constant(value="cuda" | "cuda:"):
-            yield from _test(script, call, call.func.value, False, unknown=False)
+            yield from _test(script, call, [call.func.value], False)
         case ast.Constant(value="torch.cuda" | "torch.cuda."):
             tensor = _whose_type(script, call.func.value)
             if tensor is not None:
                 yield _finding(script, call, f"{script.xla}.is_accelerator({{0}})", (tensor,))
         case ast.Tuple(elts=elements) if _rest(script, elements) == []:
-            yield from _test(script, call, call.func.value, False, unknown=False)
+            yield from _test(script, call, [call.func.value], False)
 
 
 def _test(
-    script: Script, node: ast.expr, subject: ast.expr, negated: bool, unknown: bool = True
+    script: Script,
+    node: ast.expr,
+    subjects: list[ast.expr],
+    negated: bool,
+    unknown: bool = False,
 ) -> Iterator[Finding]:
-    """Yield the finding at `node`, which tests whether `subject` is CUDA's; `unknown` subjects are reported."""
-    asked, sure = _asked(script, subject)
-    if asked is None:
-        return
-    if sure:
-        text = f"{'not ' if negated else ''}{script.xla}.is_accelerator({{0}})"
-        yield _finding(script, node, text, (asked,))
-    elif unknown:
+    """Yield the finding at `node`, which tests whether one of `subjects` is CUDA's; `unknown`: also if none is known."""
+    asked = [_asked(script, subject) for subject in subjects]
+    devices = [device for device, is_sure in asked if device is not None and is_sure]
+    if devices and len(devices) == len(subjects):
+        tests = [f"{script.xla}.is_accelerator({{{place}}})" for place in range(len(devices))]
+        text = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+        yield _finding(script, node, f"{'not ' if negated else ''}{text}", tuple(devices))
+    elif devices or (unknown and any(device is not None for device, _ in asked)):
         yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 
 
@@ -246,38 +250,18 @@ def _among(
 ) -> Iterator[Finding]:
     """`device in ("cuda", "cpu")`."""
     rest = _rest(script, elements)
-    if rest is None:
-        return
     asked, sure = _asked(script, subject)
-    if asked is None or not sure:
+    if rest == []:
+        yield from _test(script, node, [subject], negated)
+    elif rest is None or asked is None or not sure:
         return
-    no = "not " if negated else ""
-    text = f"{script.xla}.is_accelerator({{0}})"
-    if not rest:
-        yield _finding(script, node, no + text, (asked,))
     elif rest == ["cpu"] and isinstance(subject, (ast.Name, ast.Attribute)):
-        text = f'{no}({text} or {{1}} == "cpu")'
-        yield _finding(script, node, text, (asked, subject))
+        text = f'({script.xla}.is_accelerator({{0}}) or {{1}} == "cpu")'
+        yield _finding(script, node, f"{'not ' if negated else ''}{text}", (asked, subject))
     else:
         yield RULE.finding(
             script, node, 'XLA is not among these devices: add "xla"', severity=WARNING
         )
-
-
-def _any_of(
-    script: Script, node: ast.expr, elements: list[ast.expr], negated: bool
-) -> Iterator[Finding]:
-    """`"cuda" in (a.type, b.type)`."""
-    asked = [_asked(script, element) for element in elements]
-    devices = [device for device, sure in asked if device is not None and sure]
-    if not devices:
-        return
-    if len(devices) < len(elements):
-        yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
-        return
-    tests = [f"{script.xla}.is_accelerator({{{k}}})" for k in range(len(devices))]
-    text = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
-    yield _finding(script, node, f"{'not ' if negated else ''}{text}", tuple(devices))
 
 
 def _chained(script: Script, node: ast.Compare) -> Iterator[Finding]:

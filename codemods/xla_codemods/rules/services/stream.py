@@ -108,9 +108,8 @@ from ...analysis.devices.cuda_only.streams import (
     goes,
     is_context,
     is_default,
+    is_needed,
     is_ordering,
-    may_be_none,
-    needs_it,
     orders_streams,
     same_both_ways,
     uses_left,
@@ -219,6 +218,9 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
     """Where a stream is made or fetched: it goes with its uses."""
     if goes(script, call):
         return
+    if is_needed(script, call):
+        yield RULE.finding(script, call, _MESSAGE)
+        return
     chosen: ast.expr = call
     parent = script.parent(call)
     if isinstance(parent, ast.IfExp) and parent.test is not call:
@@ -228,12 +230,8 @@ def _made(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield _kept(script, call, chosen, parent, target)
         case ast.BoolOp(op=ast.Or(), values=[given, last]) if last is chosen:
             yield RULE.finding(script, call, _MESSAGE, _given(script, parent, given))
-        case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
-            yield RULE.finding(script, call, _MESSAGE)
         case ast.Expr():
             yield RULE.finding(script, call, _MESSAGE, remove(parent))
-        case ast.Call() | ast.keyword() if needs_it(script, chosen):
-            yield RULE.finding(script, call, _MESSAGE)
         case _:
             yield RULE.finding(script, call, _MESSAGE, Replace(chosen, "None"))
 
@@ -279,8 +277,6 @@ def _kept(
     text = unparsed(target)
     uses = uses_of(script, value, target)
     left = uses_left(script, value, target)
-    if any(not may_be_none(script, use) for use in left):
-        return RULE.finding(script, call, _MESSAGE)
     given = any(asks_for_it(script, use, text) for use in uses)
     if is_default(script, statement, text) or (
         not left and not given and _all_seen(script, target, uses)

@@ -221,27 +221,29 @@ def stay(script: ParsedFile) -> bool:
 
 def _is_any_needed(script: ParsedFile) -> bool:
     return any(
-        (script.dotted(call.func, scope) in STREAMS and _is_needed(script, call))
+        (
+            script.dotted(call.func, scope) in STREAMS
+            and not goes(script, call)
+            and is_needed(script, call)
+        )
         or (is_ordering(script, call) and not orders_streams(script, call))
         for call, scope in script.index.of(ast.Call)
     )
 
 
-def _is_needed(script: ParsedFile, call: ast.Call) -> bool:
+def is_needed(script: ParsedFile, call: ast.Call) -> bool:
     """Return True if a stream that is kept under a name is needed by one of its uses."""
-    if goes(script, call):
-        return False
     chosen: ast.expr = call
     parent = script.parent(call)
     if isinstance(parent, ast.IfExp) and parent.test is not call:
         chosen, parent = parent, script.parent(parent)
     match parent:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
-            return any(not may_be_none(script, use) for use in uses_left(script, chosen, target))
+            return any(not _may_be_none(script, use) for use in uses_left(script, chosen, target))
         case ast.Attribute() | ast.Compare() | ast.FormattedValue() | ast.Assign():
             return True
         case ast.Call() | ast.keyword():
-            return needs_it(script, chosen)
+            return _needs_it(script, chosen)
     return False
 
 
@@ -274,17 +276,17 @@ def asks_for_it(script: ParsedFile, use: ast.expr, name: str) -> bool:
     )
 
 
-def may_be_none(script: ParsedFile, use: ast.expr) -> bool:
+def _may_be_none(script: ParsedFile, use: ast.expr) -> bool:
     """Return True if None will do at `use`: it is passed, but neither asked for an attribute nor tested."""
     parent = script.parent(use)
     if not isinstance(
         parent, (ast.Call, ast.keyword, ast.Assign, ast.Return, ast.Tuple, ast.List, ast.Dict)
     ):
         return False
-    return not needs_it(script, use)
+    return not _needs_it(script, use)
 
 
-def needs_it(script: ParsedFile, given: ast.expr) -> bool:
+def _needs_it(script: ParsedFile, given: ast.expr) -> bool:
     """Return True if a function of another module of the project, which gets the stream, reads an attribute of it."""
     parent = script.parent(given)
     name = parent.arg if isinstance(parent, ast.keyword) else None

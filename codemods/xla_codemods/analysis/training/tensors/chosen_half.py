@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ....edits import Replace
+from ....flow.conditions import whole
 from ....patterns import Pattern
 from ...nodes import walk
 from ...syntax import name_of
@@ -120,20 +122,13 @@ def _bfloat16_for(script: Script, value: ast.expr) -> Replace:
 
 def choice_by(script: Script, test: ast.expr) -> tuple[Choice | None, bool]:
     """Return the `if` that `test` decides, and whether its body is for CUDA."""
-    is_positive = not _denies(test)
-    child: ast.AST = test
-    for ancestor in script.ancestors(test):
-        match ancestor:
-            case ast.UnaryOp(op=ast.Not()):
-                is_positive = not is_positive
-            case ast.BoolOp():
-                pass
-            case ast.If() | ast.IfExp() if child is ancestor.test:
-                return ancestor, is_positive
-            case _:
-                break
-        child = ancestor
-    return None, is_positive
+    condition = whole(script, test)
+    choice = script.parent(condition)
+    within = takewhile(lambda around: around is not choice, script.ancestors(test))
+    nots = [around for around in within if isinstance(getattr(around, "op", None), ast.Not)]
+    is_positive = _denies(test) is (len(nots) % 2 == 1)
+    decides = isinstance(choice, (ast.If, ast.IfExp)) and choice.test is condition
+    return (choice if decides else None), is_positive  # type: ignore[return-value]
 
 
 def _denies(test: ast.expr) -> bool:
