@@ -99,6 +99,12 @@ def truth(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | No
     return None
 
 
+def is_excluded(file: _File, node: ast.AST, known: Callable[[ast.expr], bool | None]) -> bool:
+    """Return True if a condition of `node` does not have the result that lets `node` run."""
+    tests = conditions(file, node)
+    return any(truth(test, known) is (not needed) for test, needed in tests)
+
+
 def settled(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | None:
     """Return the result of `test` if it is the same for every result of its unknown parts.
 

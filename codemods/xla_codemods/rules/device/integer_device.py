@@ -121,9 +121,10 @@ from ...analysis.devices.specs import (
 )
 from ...analysis.devices.uses import makes_tensors
 from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
-from ...analysis.syntax import unparsed
+from ...analysis.syntax import name_of, unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
+from ...flow.conditions import is_excluded
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -172,26 +173,18 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 def _is_said_to_be_another(script: Script, node: ast.expr) -> bool:
     """True if `node` stands behind `if isinstance(node, str):` or `if torch.is_tensor(node):`, and is no number there."""
-    child: ast.AST = node
     text = ast.unparse(node)
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, (ast.If, ast.IfExp)):
-            body = ancestor.body if isinstance(ancestor.body, list) else [ancestor.body]
-            if child in body and _says_another_type(ancestor.test, text):
-                return True
-        child = ancestor
-    return False
 
+    def known(part: ast.expr) -> bool | None:
+        match part:
+            case ast.Call(func=func, args=[about]) if ast.unparse(about) == text:
+                return False if name_of(func) == "is_tensor" else None
+            case ast.Call(func=ast.Name(id="isinstance"), args=[about, types]):
+                is_type = ast.unparse(about) == text and not _NUMERIC.search(ast.unparse(types))
+                return False if is_type else None
+        return None
 
-def _says_another_type(test: ast.expr, asked: str) -> bool:
-    match test:
-        case ast.BoolOp(op=ast.And(), values=values):
-            return any(_says_another_type(value, asked) for value in values)
-        case ast.Call(func=func, args=[about]) if ast.unparse(about) == asked:
-            return ast.unparse(func).endswith("is_tensor")
-        case ast.Call(func=ast.Name(id="isinstance"), args=[about, types]):
-            return ast.unparse(about) == asked and not _NUMERIC.search(ast.unparse(types))
-    return False
+    return is_excluded(script, node, known)
 
 
 @RULE.node(

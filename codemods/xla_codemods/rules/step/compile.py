@@ -73,6 +73,7 @@ from ...analysis.inference.values import MODULE
 from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
+from ...flow.conditions import conditions
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -126,10 +127,7 @@ def _is_patched(script: Script) -> bool:
 
 
 def _is_guarded(script: Script, statement: ast.stmt) -> bool:
-    return any(
-        isinstance(ancestor, ast.If) and "device_type()" in script.segment(ancestor.test)
-        for ancestor in script.ancestors(statement)
-    )
+    return any("device_type()" in ast.unparse(test) for test, _ in conditions(script, statement))
 
 
 def _finding(script: Script, node: ast.expr) -> Iterator[Finding]:

@@ -61,6 +61,7 @@ from ...analysis.nodes import walk
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
 from ...finding import Finding
+from ...flow.conditions import conditions
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -120,11 +121,8 @@ def _counted_from_the_end(edge: ast.expr | None) -> ast.expr | None:
 
 def _is_asked(script: Script, node: ast.AST, name: str) -> bool:
     """Return True if a condition around `node` tests the tensor's length."""
-    return any(
-        isinstance(ancestor, (ast.IfExp, ast.If))
-        and any(text in ast.unparse(ancestor.test) for text in (f"{name}.s", f"len({name})"))
-        for ancestor in script.ancestors(node)
-    )
+    tests = [ast.unparse(test) for test, _ in conditions(script, node)]
+    return any(f"{name}.s" in test or f"len({name})" in test for test in tests)
 
 
 def _is_split_by_sizes(script: Script, node: ast.Subscript) -> bool:

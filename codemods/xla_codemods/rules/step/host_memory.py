@@ -62,6 +62,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, MODULE, TENSOR
 from ...finding import MEDIUM, WARNING, Finding
+from ...flow.conditions import is_excluded
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -157,15 +158,9 @@ _NOT_THERE = Pattern(
 
 def _is_kept_from_the_device(script: Script, call: ast.Call) -> bool:
     """True if a test around `call` lets tensors of the CPU pass alone: `if not x.is_cuda:`, `if x.device.type == "cpu":`."""
-    child: ast.AST = call
-    for ancestor in script.ancestors(call):
-        if isinstance(ancestor, ast.If) and child in ancestor.body:
-            test = ancestor.test
-            joined = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
-            for part in test.values if joined else [test]:  # type: ignore[attr-defined]
-                if not isinstance(part, ast.BoolOp) and _NOT_THERE.search(ast.unparse(part)):
-                    return True
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return False
-        child = ancestor
-    return False
+
+    def known(part: ast.expr) -> bool | None:
+        is_other = not isinstance(part, ast.BoolOp) and _NOT_THERE.search(ast.unparse(part))
+        return False if is_other else None
+
+    return is_excluded(script, call, known)

@@ -96,11 +96,12 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import ACCEL, DTYPE, HOST, MODULE
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.sparse import CONVERTERS, MAKERS, SparseOrigin, SparseTensors
 from ...analysis.training.tensors.sparse_moves import SPARSE, SparseMoves
 from ...edits import DropArgument, Replace
 from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
+from ...flow.conditions import is_excluded
 from ...rule import Rule
 from ...symptoms import REMOTE
 
@@ -164,17 +165,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 def _is_of_sparse_ones(script: Script, call: ast.Call) -> bool:
     """True if the code is reached with sparse tensors alone, which no XLA tensor is: `if x.is_sparse:`."""
-    child: ast.AST = call
-    for ancestor in script.ancestors(call):
-        if isinstance(ancestor, ast.If) and child in ancestor.body:
-            test = ancestor.test
-            parts = test.values if isinstance(test, ast.BoolOp) else [test]
-            asked = [isinstance(p, ast.Attribute) and p.attr in _SPARSE_ONES for p in parts]
-            every = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or)
-            if all(asked) if every else any(asked):
-                return True
-        child = ancestor
-    return False
+    return is_excluded(script, call, lambda part: False if name_of(part) in _SPARSE_ONES else None)
 
 
 @RULE.method("cuda", "to")

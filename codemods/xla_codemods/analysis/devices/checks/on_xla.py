@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ....flow.conditions import before, conditions, truth
+from ....flow.conditions import before, is_excluded, truth
 from ....patterns import Pattern
 from ...nodes import walk
 from ..availability import AVAILABLE
@@ -78,9 +78,8 @@ def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bo
 
 def _is_dead(script: ParsedFile, node: ast.AST, stays: Stays | None) -> bool:
     """Return True if a condition of `node` has the other result on XLA."""
-    for test, needed in conditions(script, node):
-        if _truth(script, test, stays) is (not needed):
-            return True
+    if is_excluded(script, node, lambda part: _known(script, part, stays)):
+        return True
     return any(_is_behind(script, around, stays) for around in (node, *script.ancestors(node)))
 
 
@@ -101,11 +100,6 @@ def _is_for_xla(statement: ast.stmt) -> bool:
     return False
 
 
-def _truth(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | None:
-    """Return the result of `test` on XLA, if it is known."""
-    return truth(test, lambda part: _known(script, part, stays))
-
-
 def _known(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | None:
     """Return the result of a test for XLA, for another make of accelerators, or for CUDA."""
     match test:
@@ -113,7 +107,7 @@ def _known(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | No
             value = script.only_value(test)
             if value is None or _TESTS_XLA.search(name) or isinstance(value, ast.Name):
                 return True if _TESTS_XLA.search(name) else None
-            return _truth(script, value, stays)
+            return truth(value, lambda part: _known(script, part, stays))
         case ast.BoolOp() | ast.UnaryOp() | ast.Compare(comparators=[ast.Constant(value=bool())]):
             return None
     negated = isinstance(test, ast.Compare) and isinstance(
