@@ -105,17 +105,18 @@ class ParsedFile:
             self.callers = Callers(project)
             self.inference.handed = self.callers.handed
         self._dotted: dict[ast.AST, str | None] = {}
-        self._found: dict[Callable[[Any], Any], Any] = {}
+        self._found: dict[object, Any] = {}
         self._others: dict[str, ParsedFile] = {}
         self.is_kept: Callable[[ast.AST], bool] = lambda node: False
         self.needed: set[str] = set()  # modules that new text names and the file does not import
         self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
 
-    def cached(self, find: Callable[[Any], T]) -> T:
-        """`find(self)`, computed at the first call and remembered: `find` is a function or class of this file's analysis."""
-        if find not in self._found:
-            self._found[find] = find(self)
-        return cast(T, self._found[find])
+    def cached(self, find: Callable[..., T], *of: object) -> T:
+        """`find(self, *of)`, computed at the first call and remembered: `find` is a function or class of this file's analysis."""
+        key: object = (find, *of) if of else find
+        if key not in self._found:
+            self._found[key] = find(self, *of)
+        return cast(T, self._found[key])
 
     def other_file(self, path: str) -> ParsedFile:
         """Return the module at `path` of the project, as this file's analysis sees it."""

@@ -10,5 +10,5 @@ PAGE = Path(__file__).parents[3] / "docs" / "value-flow.md"
 
 def test_the_queries_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     exec("\n".join(blocks), {})

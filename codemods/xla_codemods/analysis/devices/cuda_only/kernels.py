@@ -87,14 +87,7 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
 
     The result may be passed on by names and functions. Then all their uses must choose such code.
     """
-    known: dict[ast.expr, bool] = script.cached(_known)
-    if node not in known:
-        known[node] = _chooses(script, node) or _is_used_for_kernels(script, node)
-    return known[node]
-
-
-def _known(script: ParsedFile) -> dict[ast.expr, bool]:
-    return {}
+    return script.cached(_chooses, node) or script.cached(_is_used_for_kernels, node)
 
 
 def _is_used_for_kernels(script: ParsedFile, node: ast.expr) -> bool:

@@ -89,7 +89,7 @@ def _hides_something(script: ParsedFile, func: ast.expr) -> bool:
     sure, methods = _called(script, func)
     if any(_may_hide(script, d) for definition in sure for d in definition.decorator_list):
         return True
-    return any(acts_alone(script, definition) for definition in (*sure, *methods))
+    return any(script.cached(acts_alone, definition) for definition in (*sure, *methods))
 
 
 def _may_hide(script: ParsedFile, decorator: ast.expr) -> bool:
@@ -127,16 +127,9 @@ def _methods(script: ParsedFile) -> dict[str, list[FunctionNode]]:
 
 def acts_alone(script: ParsedFile, definition: FunctionNode) -> bool:
     """True if a part of the function `definition`, or of what it calls in this file, is for some replicas only."""
-    known = script.cached(_acting_alone)
-    if definition not in known:
-        functions = _with_called(script, definition)
-        tests = (node.test for f in functions for node in walk(f) if isinstance(node, ast.If))
-        known[definition] = any(_lets_some_pass(script, test) for test in tests)
-    return known[definition]
-
-
-def _acting_alone(script: ParsedFile) -> dict[ast.AST, bool]:
-    return {}
+    functions = _with_called(script, definition)
+    tests = (node.test for f in functions for node in walk(f) if isinstance(node, ast.If))
+    return any(_lets_some_pass(script, test) for test in tests)
 
 
 def _with_called(script: ParsedFile, node: ast.AST) -> Iterable[ast.AST]:
