@@ -64,8 +64,8 @@ def _known(script: ParsedFile, node: ast.expr, present: bool, others: bool) -> b
                 return present
             if others and _OTHERS_AVAILABLE.search(dotted):
                 return present
-            if others and name_of(func) == "hasattr":  # `hasattr(torch, "xpu") and ...`
-                return True if present else None
+            if others and present and _is_hasattr(node):  # `hasattr(torch, "xpu") and ...`
+                return True
         case ast.Compare(left=left, ops=[op], comparators=[ast.Constant(value=int(number))]):
             result = COMPARED.get((type(op), number))
             if result is not None and _counts_devices(script, left):
@@ -123,12 +123,11 @@ def _chosen(script: ParsedFile, node: ast.expr, cuda: bool) -> ast.expr | None:
     def known(part: ast.expr) -> bool | None:
         if isinstance(part, (ast.BoolOp, ast.UnaryOp)):
             return None
-        if _counts_devices(script, part):
+        if _counts_devices(script, part) or asks_availability(script, part):
             return cuda
-        is_others = not asks_availability(script, part)
-        if is_others and asks_availability(script, part, others=True):
+        if asks_availability(script, part, others=True):
             return False
-        return None if is_others else cuda
+        return True if cuda and _is_hasattr(part) else None
 
     chosen: ast.expr | None = _undressed(script, node)
     while isinstance(chosen, ast.IfExp):
@@ -173,6 +172,10 @@ def _indexed(script: ParsedFile, node: ast.expr) -> Spec | None:
             known = isinstance(index, ast.Constant) and isinstance(index.value, int)
             return Spec(node, index.value if known else index)  # type: ignore[attr-defined]
     return None
+
+
+def _is_hasattr(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and name_of(node.func) == "hasattr"
 
 
 def _is_text(node: ast.expr | None, texts: set[str] | frozenset[str]) -> bool:
