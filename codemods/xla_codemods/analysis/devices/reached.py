@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
-from ...flow.edges import argument
-from ..scopes import Binding, FunctionNode, Scope
 from .literal_context import ELSEWHERE, KEPT, SINK, place
+from .made_of import MadeOf
 from .specs import TENSOR_METHODS
 
 if TYPE_CHECKING:
     from ..script import Script
 
 _UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodcaller"})
-_BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
 
 
 def reaching(script: Script) -> list[ast.expr]:
@@ -32,7 +29,7 @@ def reaching(script: Script) -> list[ast.expr]:
     }
     if not left:
         return []
-    found = reach(_sinks(script), _Made(script).parts)
+    found = reach(_sinks(script), MadeOf(script).parts)
     return sorted(found.keys() & left, key=lambda node: (node.lineno, node.col_offset))
 
 
@@ -52,90 +49,3 @@ def _sinks(script: Script) -> Iterator[ast.expr]:
                 is_one = not isinstance(given, ast.Constant) and place(script, given) == SINK
             if is_one:
                 yield given
-
-
-class _Made:
-    """The expressions that a value may be made of, one step at a time."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    def parts(self, node: ast.expr) -> Iterator[ast.expr]:
-        """Yield the parts of `node`, and what names are bound to."""
-        scope = self.script.index.scope(node)
-        if isinstance(node, ast.Name):
-            yield from self._bound(node.id, scope)
-        else:
-            yield from self._values(node, scope)
-
-    def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
-        match node:
-            case ast.IfExp(body=first, orelse=second) | ast.BinOp(left=first, right=second):
-                yield from (first, second)
-            case ast.BoolOp(values=parts) | ast.JoinedStr(values=parts):
-                yield from parts
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
-                yield from parts
-            case ast.Dict(values=parts):
-                yield from parts
-            case ast.Subscript(value=part) | ast.Starred(value=part) | ast.NamedExpr(value=part):
-                yield part
-            case ast.FormattedValue(value=part) | ast.Lambda(body=part):
-                yield part
-            case ast.Attribute(attr=name) if self.script.dotted(node, scope) is None:
-                yield from self._fields.get(name, [])
-            case ast.Call():
-                yield from self._given(node, scope)
-
-    @cached_property
-    def _fields(self) -> dict[str, list[ast.expr]]:
-        """What the bodies of classes give to names: `where: str = "cuda"`, read as `config.where`."""
-        found: dict[str, list[ast.expr]] = {}
-        for owner, _ in self.script.index.of(ast.ClassDef):
-            for statement in owner.body:
-                match statement:
-                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                        found.setdefault(name, []).append(value)
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                        found.setdefault(name, []).append(value)
-        return found
-
-    def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
-        """What a call may make its result of; calls of torch's have had their devices, and functions of the file choose."""
-        dotted = self.script.dotted(call.func, scope) or ""
-        if dotted.startswith("torch.") and dotted != "torch.device":
-            return
-        if self.script.value(call.func, scope).definition is not None:
-            return
-        args = call.args
-        if isinstance(call.func, ast.Attribute):
-            if call.func.attr in _BY_KEY:
-                args = args[1:]
-            yield call.func.value
-        yield from args
-        yield from (keyword.value for keyword in call.keywords)
-
-    def _bound(self, name: str, scope: Scope) -> Iterator[ast.expr]:
-        home, bindings = scope.find(name) or (scope, [])
-        for binding in bindings:
-            if binding.how == "parameter":
-                yield from self._passed(binding, home)
-            elif binding.value is not None and binding.how != "import":
-                yield binding.value
-
-    def _passed(self, binding: Binding, home: Scope) -> Iterator[ast.expr]:
-        """Yield what the file's calls of a function pass to one of its parameters."""
-        function = home.node
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return
-        assert isinstance(binding.node, ast.arg)
-        for call, _ in self.script.index.calls_of(function.name):
-            yield from self._arguments(binding.node.arg, function, call)
-
-    def _arguments(self, name: str, function: FunctionNode, call: ast.Call) -> Iterator[ast.expr]:
-        given = argument(self.script, name, function, call)
-        if given is not None:
-            yield given
-        else:
-            yield from (a for a in call.args if isinstance(a, ast.Starred))
-            yield from (k.value for k in call.keywords if k.arg is None)

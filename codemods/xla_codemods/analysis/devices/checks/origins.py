@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
-from ....flow.edges import passed
+from ....flow.edges import sources
 from ...inference.values import DEVICE, STRING, TENSOR
 from ...scopes import resolve
 from ...syntax import name_of
+from ..made_of import MadeOf
 from ..specs import Devices
 from .renamed_strings import is_xla_or_renamed
 
@@ -63,13 +63,13 @@ def _pairs(script: ParsedFile, word: ast.AST, text: ast.AST) -> bool:
     return is_device_text(script, text, typed=typed)
 
 
-class _Origins:
+class _Origins(MadeOf):
     """The expressions that the values of a file are made of, as far as texts and collections go."""
 
     def __init__(self, script: ParsedFile) -> None:
-        self.script = script
+        super().__init__(script)
         self.index = script.index
-        self.known: dict[ast.AST, list[ast.AST]] = {}
+        self.known: dict[ast.expr, list[ast.expr]] = {}
         # Keys that are put into a table later, by the table's name, or `.name` of an attribute.
         self.put: defaultdict[str, list[ast.expr]] = defaultdict(list)
         for item, _ in self.index.of(ast.Subscript):
@@ -79,18 +79,13 @@ class _Origins:
             for call, _ in self.index.calls_of(name):
                 if isinstance(call.func, ast.Attribute):
                     self.put[_spelled(call.func.value)] += [*_names(call), *call.args[:1]]
-        self.attributes: defaultdict[str, list[ast.expr]] = defaultdict(list)
-        for statement, scope in self.index.of(ast.Assign):
-            for target in statement.targets:
-                if isinstance(target, ast.Attribute) or isinstance(scope.node, ast.ClassDef):
-                    self.attributes[name_of(target)].append(statement.value)
 
-    def of(self, node: ast.AST | None) -> list[ast.AST]:
+    def of(self, node: ast.AST | None) -> list[ast.expr]:
         """Return `node` and everything that it may be made of."""
-        if node is None:
+        if not isinstance(node, ast.expr):
             return []
         if node not in self.known:
-            self.known[node] = list(reach([node], self._parts))
+            self.known[node] = list(reach([node], self.parts))
         return self.known[node]
 
     def words(self, node: ast.AST | None) -> set[str]:
@@ -125,60 +120,39 @@ class _Origins:
             return False
         return not value.has(STRING) or is_xla_or_renamed(self.script, node)
 
-    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+    def parts(self, node: ast.expr) -> Iterator[ast.expr]:
         match node:
             case ast.Dict(keys=keys, values=values):
-                return [value if key is None else key for key, value in zip(keys, values)]
-            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
-                return parts
-            case ast.ListComp(elt=inner) | ast.SetComp(elt=inner) | ast.GeneratorExp(elt=inner):
-                return [inner]
-            case ast.DictComp(key=inner) | ast.NamedExpr(value=inner) | ast.Starred(value=inner):
-                return [inner]
-            case ast.JoinedStr(values=[ast.FormattedValue(value=inner), *_]):
-                return [inner]
-            case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str()), right=inner):
-                return [inner]
-            case (
-                ast.BinOp(op=ast.BitOr(), left=one, right=other) | ast.IfExp(body=one, orelse=other)
-            ):
-                return [one, other]
-            case ast.BoolOp(values=values):
-                return values
+                yield from (v if key is None else key for key, v in zip(keys, values))
+            case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
+                yield part
+            case ast.DictComp(key=part):
+                yield part
             case ast.Subscript(value=ast.Dict()) | ast.Subscript(slice=ast.Constant(value=str())):
-                return []  # the value of an entry: it is not among the keys
-            case ast.Subscript(value=owner):
-                return [owner]
+                pass  # the value of an entry: it is not among the keys
+            case ast.Call(func=ast.Attribute(value=owner, attr=name) as func) if (
+                name in _MADE_OF_OWNER
+            ):
+                yield from (owner, *self._entries(func))
             case ast.Call(func=func, args=args):
                 if name_of(func) in _MADE_OF_ARGUMENTS:
-                    return [*args, *_names(node)]
-                if isinstance(func, ast.Attribute) and func.attr in _MADE_OF_OWNER:
-                    return [func.value, *self._values(func)]
-            case ast.Name() if node in self.index.parents:
-                return chain(self.put[node.id], self._bound(node))
-            case ast.Attribute(attr=name) if node in self.index.parents:
-                return [*self.put[f".{name}"], *(self.attributes[name] or self._elsewhere(node))]
-        return []
+                    yield from (*args, *_names(node))
+            case ast.Name() | ast.Attribute():
+                if node in self.index.parents:  # a name of this file
+                    yield from (*self.put[_spelled(node)], *super().parts(node))
+                    yield from sources(self.script, node) if isinstance(node, ast.Attribute) else ()
+                    yield from self._elsewhere(node)
+            case _:
+                yield from super().parts(node)
 
-    def _bound(self, node: ast.Name) -> Iterator[ast.AST]:
-        for binding in self.script.reaching(node):
-            if binding.how == "import":
-                yield from self._elsewhere(node)
-            elif binding.how == "parameter":
-                home = self.index.scope(node).find(node.id)
-                given = passed(self.script, home[0].node if home else None, node.id)
-                yield from (value for value in given if value is not None)
-            elif binding.how in {"assign", "for"} and binding.value is not None:
-                yield binding.value
-
-    def _values(self, func: ast.Attribute) -> list[ast.expr]:
+    def _entries(self, func: ast.Attribute) -> list[ast.expr]:
         """Return the values of `{"nccl": "cuda"}.items()`, also by a name for the table."""
         if func.attr not in {"items", "values"}:
             return []
         tables = [b.value for b in self.script.bindings(func.value)] or [func.value]
         return [value for t in tables if isinstance(t, ast.Dict) for value in t.values]
 
-    def _elsewhere(self, node: ast.expr) -> list[ast.AST]:
+    def _elsewhere(self, node: ast.expr) -> list[ast.expr]:
         """Return what binds the table or collection `node` in another module."""
         project = self.script.project
         dotted = resolve(node, self.index.scope(node)) if project is not None else None
@@ -187,12 +161,12 @@ class _Origins:
             return []
         return [bound[0].value]
 
-    def _is_unknown_key(self, node: ast.AST) -> bool:
+    def _is_unknown_key(self, node: ast.expr) -> bool:
         """Return True if `node` is put into a table as a key, and is not known."""
         parent = self.index.parents.get(node)
         if not isinstance(parent, ast.Subscript) or not isinstance(parent.ctx, ast.Store):
             return False
-        ends = [part for part in self.of(node) if not any(self._parts(part))]
+        ends = [part for part in self.of(node) if not any(self.parts(part))]
         return not all(isinstance(end, ast.Constant) for end in ends)
 
     def is_current(self, node: ast.AST) -> bool:
