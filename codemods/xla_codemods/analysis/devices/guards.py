@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...flow.conditions import conditions
+from ...flow.conditions import conditions, truth
 from ..nodes import walk
 
 if TYPE_CHECKING:
@@ -60,10 +60,22 @@ def _is_optional(
     script: ParsedFile, node: ast.AST, named: re.Pattern[str], *, is_import: bool = False
 ) -> bool:
     """Return True if a test of the package, or an attempt to import it, decides whether `node` runs."""
-    texts: list[ast.AST] = [test for test, _ in conditions(script, node, refusals=False)]
+
+    def installed(part: ast.expr) -> bool | None:
+        match part:
+            case ast.BoolOp() | ast.UnaryOp() | ast.Compare(comparators=[ast.Constant(value=None)]):
+                return None
+            case ast.Compare(ops=[op]) if _mention([part], named):
+                return not isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot))
+        return True if _mention([part], named) else None
+
+    for test, needed in conditions(script, node, refusals=False):
+        if _mention([test], named) and truth(test, installed) is not (not needed):
+            return True
     child = node
     for around in script.ancestors(node):
-        texts += getattr(around, "decorator_list", ())
+        if _mention(getattr(around, "decorator_list", ()), named):
+            return True
         if isinstance(around, ast.Try) and (child in around.body or child in around.orelse):
             tries = child in around.body
             size = 1 if is_import else len(around.body)
@@ -73,7 +85,7 @@ def _is_optional(
             if handlers and (tries or _mention(around.body, named)):
                 return True
         child = around
-    return _mention(texts, named)
+    return False
 
 
 def _mention(nodes: Iterable[ast.AST], named: re.Pattern[str]) -> bool:

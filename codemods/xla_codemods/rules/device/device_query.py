@@ -223,7 +223,10 @@ def _names_a_device(holder: ast.If | ast.IfExp) -> bool:
     """Return True if a branch is a device of CUDA, sets one, or moves there."""
     branches = [holder.body, holder.orelse]
     parts = [part for b in branches for part in (b if isinstance(b, list) else [b])]
-    nodes = [node for part in parts for node in walk(part)]
+    values = [
+        getattr(part, "value", None) if isinstance(part, ast.stmt) else part for part in parts
+    ]
+    nodes = [node for value in values if isinstance(value, ast.AST) for node in walk(value)]
     texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
     moves = any(isinstance(n, ast.Call) and getattr(n.func, "attr", "") == "cuda" for n in nodes)
     return moves or any(text.partition(":")[0] == "cuda" for text in texts)
