@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
-from .nodes import walk
 from .script import Script
 
 Option = tuple[str, ast.expr]
@@ -30,12 +30,8 @@ def written_options(script: Script, node: ast.expr) -> list[Option] | None:
         if written is None or binding.path:
             return None
         options += written
-    # Lines that no rule listens to have no parents in the index.
-    above = {child: part for part in walk(found[0].node) for child in ast.iter_child_nodes(part)}
-    for use in above:
-        if not (isinstance(use, ast.Name) and use.id == node.id and isinstance(use.ctx, ast.Load)):
-            continue
-        added = _added(use, above)
+    for use in script.index.reads_of(found[0], node.id):
+        added = _added(use, script.parents)
         if added is None:
             return None
         options += added
@@ -58,7 +54,7 @@ def _written_out(node: ast.expr | None) -> list[Option] | None:
     return None
 
 
-def _added(use: ast.Name, parents: dict[ast.AST, ast.AST]) -> list[Option] | None:
+def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[Option] | None:
     """Return what one use of the dictionary adds to it; None if it may be anything."""
     parent = parents[use]
     above = parents.get(parent)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
 from ....flow.edges import passed
 from ....patterns import Pattern
 from ...bindings import Binding
-from ...scopes import Scope
+from ...inference.unpacking import part
 from ...syntax import keyword
 from .guards import named_as_a_rank
 
@@ -19,117 +21,89 @@ if TYPE_CHECKING:
 _STARTS = ("spawn", "start_processes", "launch")
 _VARIABLE = Pattern(r"(?:^|_)RANK$|^SLURM_(?:PROCID|LOCALID)$")
 _ASKS = re.compile(r"environ|getenv|env", re.IGNORECASE)
+_FIRST = ast.Name("rank", ast.Load())  # what a started process gets as its first argument
+_UNKNOWN = ast.Name("?", ast.Load())
 
 
 class RankNames:
-    """Of which names of a file it is known that they hold a rank."""
+    """The names and attributes of a file that hold a rank."""
 
     def __init__(self, script: ParsedFile) -> None:
         self.script = script
-        self._known: dict[str | tuple[ast.AST, str], bool] = {}
-        self._assigned: dict[str, list[ast.expr]] | None = None
 
     def __contains__(self, node: object) -> bool:
-        if isinstance(node, ast.Attribute):
-            return self._is_attribute(node.attr)
-        if isinstance(node, ast.Name):
-            return self._is_name(node, self.script.index.scope(node))
-        return False
-
-    def _is_attribute(self, name: str) -> bool:
-        """`args.gpu`, if every value assigned to a `gpu` is a rank."""
-        if name not in self._known:
-            self._known[name] = False  # while it is looked at
-            values = self._values().get(name, [])
-            self._known[name] = self._are_ranks(values)
-        return self._known[name]
-
-    def _values(self) -> dict[str, list[ast.expr]]:
-        """What is assigned to attributes, by their last names."""
-        if self._assigned is None:
-            self._assigned = {}
-            for node, _ in self.script.index.of(ast.Assign):
-                for target in node.targets:
-                    for one, value in _pairs(target, node.value):
-                        if isinstance(one, ast.Attribute):
-                            self._assigned.setdefault(one.attr, []).append(value)
-        return self._assigned
-
-    def _is_name(self, node: ast.Name, scope: Scope) -> bool:
-        found = scope.find(node.id)
-        if found is None:
-            return False
-        home, bindings = found
-        key = home.node, node.id
-        if key not in self._known:
-            self._known[key] = False
-            given = [self._given(binding, node.id, home) for binding in bindings]
-            values = [value for some in given for value in some or ()]
-            started = any(b.how == "parameter" and self._is_first(b, home) for b in bindings)
-            sure = None not in given and (self._are_ranks(values) or (started and not values))
-            self._known[key] = sure
-        return self._known[key]
-
-    def _given(self, binding: Binding, name: str, home: Scope) -> list[ast.expr] | None:
-        """Return the values that `binding` gives its name; None if unknown."""
-        if binding.how == "assign" and binding.value is not None:
-            value: ast.expr | None = binding.value
-            for index in binding.path:
-                fits = isinstance(value, (ast.Tuple, ast.List)) and 0 <= index < len(value.elts)
-                value = value.elts[index] if fits else None  # type: ignore[union-attr]
-            return [value] if value is not None else None
-        if binding.how != "parameter":
-            return None
-        if self._is_first(binding, home):
-            return []
-        function = home.function
-        if function is None:
-            return None
-        given = passed(self.script, function, name)
-        known = [argument for argument in given if argument is not None]
-        return known if known and len(known) == len(given) else None
-
-    def _is_first(self, binding: Binding, home: Scope) -> bool:
-        """True of the first parameter of a function that is started in several processes."""
-        function = home.function
-        if function is None or not function.args.args or function.args.args[0] is not binding.node:
-            return False
-        return any(
-            isinstance(first := call.args[0] if call.args else keyword(call, "fn"), ast.Name)
-            and first.id == function.name
-            for start in _STARTS
-            for call, _ in self.script.index.calls_of(start)
-        )
-
-    def _are_ranks(self, values: list[ast.expr]) -> bool:
-        """True if some of them are, and the others stand for "the only one"."""
-        told = [value for value in values if not _is_of_one(value)]
-        return bool(told) and all(map(self._is_rank, told))
-
-    def _is_rank(self, value: ast.expr) -> bool:
-        match value:
-            case ast.Call(func=ast.Name(id="int"), args=[inner]):
-                return self._is_rank(inner)
-            case ast.IfExp(body=body, orelse=orelse):
-                return self._are_ranks([body, orelse])
-            case ast.Subscript(value=owner, slice=ast.Constant(value=str(variable))):
-                return bool(_VARIABLE.search(variable) and _ASKS.search(ast.unparse(owner)))
-            case ast.Call(func=func, args=[ast.Constant(value=str(variable)), *_]):
-                return bool(_VARIABLE.search(variable) and _ASKS.search(ast.unparse(func)))
-        return named_as_a_rank(value) or value in self
+        is_name = isinstance(node, (ast.Name, ast.Attribute))
+        return is_name and self.script.cached(_holds_a_rank, node)
 
 
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """`args.rank, args.gpu = 0, 0`, in pairs."""
-    if isinstance(target, ast.Tuple):
-        if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
-            return list(zip(target.elts, value.elts))
-        return [(one, value) for one in target.elts]
-    return [(target, value)]
+def _holds_a_rank(script: ParsedFile, node: ast.expr) -> bool:
+    """Return True if a value of `node` is a rank, and all others stand for "the only one"."""
+    reached = reach([node], lambda value: _sources(script, value))
+    ends = [value for value in reached if not _sources(script, value)]
+    others = [value for value in ends if not _is_of_one(value)]
+    return bool(others) and all(map(_is_rank, others))
+
+
+def _is_rank(value: ast.expr) -> bool:
+    match value:
+        case ast.Subscript(value=owner, slice=ast.Constant(value=str(variable))):
+            return bool(_VARIABLE.search(variable) and _ASKS.search(ast.unparse(owner)))
+        case ast.Call(func=func, args=[ast.Constant(value=str(variable)), *_]):
+            return bool(_VARIABLE.search(variable) and _ASKS.search(ast.unparse(func)))
+    return named_as_a_rank(value)
 
 
 def _is_of_one(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value in (0, -1, None)
+
+
+def _sources(script: ParsedFile, value: ast.expr) -> list[ast.expr]:
+    """Return what `value` comes from; nothing for a rank, and for other expressions."""
+    match value:
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return [inner]
+        case ast.IfExp(body=body, orelse=orelse):
+            return [body, orelse]
+        case ast.Attribute(attr=name) if not named_as_a_rank(value):
+            return script.cached(_assigned)[name]
+        case ast.Name() if not named_as_a_rank(value) and value is not _UNKNOWN:
+            return [s for b in script.bindings(value) for s in _given(script, value, b)]
+    return []
+
+
+def _given(script: ParsedFile, name: ast.Name, binding: Binding) -> list[ast.expr]:
+    """Return the values that `binding` gives `name`."""
+    home = script.index.scope(name).find(name.id)
+    function = home[0].function if home is not None else None
+    if binding.how == "assign":
+        return [part(binding) or _UNKNOWN]
+    if binding.how != "parameter" or function is None:
+        return [_UNKNOWN]
+    if function.args.args[:1] == [binding.node] and _is_started(script, function.name):
+        return [_FIRST]
+    return [given or _UNKNOWN for given in passed(script, function, name.id)] or [_UNKNOWN]
+
+
+def _is_started(script: ParsedFile, function: str) -> bool:
+    """Return True if a function of that name is started in several processes."""
+    calls = (call for start in _STARTS for call, _ in script.index.calls_of(start))
+    started = (call.args[0] if call.args else keyword(call, "fn") for call in calls)
+    return any(isinstance(first, ast.Name) and first.id == function for first in started)
+
+
+def _assigned(script: ParsedFile) -> defaultdict[str, list[ast.expr]]:
+    """Return what is assigned to attributes, by their last names: `args.rank, args.gpu = 0, 0`."""
+    found: defaultdict[str, list[ast.expr]] = defaultdict(list)
+    for node, _ in script.index.of(ast.Assign):
+        for target in node.targets:
+            targets = target.elts if isinstance(target, ast.Tuple) else [target]
+            values = [node.value] * len(targets)
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                values = node.value.elts if len(node.value.elts) == len(targets) else values
+            for one, value in zip(targets, values):
+                if isinstance(one, ast.Attribute):
+                    found[one.attr].append(value)
+    return found
 
 
 def rank_names(script: ParsedFile) -> RankNames:
