@@ -26,8 +26,6 @@ Remove it. The device loader pins memory on CUDA.
 +    buffer = torch.empty(4)
 -    staged = torch.ones(2).pin_memory()
 +    staged = torch.ones(2)
--    if torch.cuda.is_available():
--        staged = staged.pin_memory()
      return buffer, staged
 ```
 
@@ -58,6 +56,19 @@ Functions of other packages receive `pin_memory=False`, because their default is
  def make(storage):
 -    return TensorDictReplayBuffer(storage=storage, pin_memory=True)
 +    return TensorDictReplayBuffer(storage=storage, pin_memory=False)
+```
+
+Code under a test for CUDA keeps it:
+
+```python
+import torch
+
+class Buffer:
+    def __init__(self, size, pin=True):
+        self.pins = torch.cuda.is_available() and pin
+        self.x = torch.zeros(size)
+        if self.pins:
+            self.x = self.x.pin_memory()
 ```
 
 Other loaders keep `pin_memory=True`, which makes copies faster on CUDA. Methods of the same name of
@@ -92,7 +103,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA402", "pin-memory", severity=WARNING)
+RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING)
 
 _ARGUMENTS = frozenset({"pin_memory", "pin_memory_device"})
 # Other arguments of a data loader: a dict that holds one of them beside `pin_memory` is its arguments.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ....flow.conditions import before, is_excluded, truth
+from ....flow.edges import sources
 from ....patterns import Pattern
 from ...nodes import walk
 from ..availability import AVAILABLE
@@ -108,6 +109,11 @@ def _known(script: ParsedFile, test: ast.expr, stays: Stays | None) -> bool | No
             if value is None or _TESTS_XLA.search(name) or isinstance(value, ast.Name):
                 return True if _TESTS_XLA.search(name) else None
             return truth(value, lambda part: _known(script, part, stays))
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr) if not _TESTS_XLA.search(attr):
+            values = sources(script, test)
+            if len(values) == 1:
+                return truth(values[0], lambda part: _known(script, part, stays))
+            return None
         case ast.BoolOp() | ast.UnaryOp() | ast.Compare(comparators=[ast.Constant(value=bool())]):
             return None
     negated = isinstance(test, ast.Compare) and isinstance(

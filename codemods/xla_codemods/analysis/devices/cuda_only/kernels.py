@@ -20,6 +20,7 @@ from ..non_device_calls import is_of_an_engine
 from . import streams
 from .answers import is_answer, uses_of
 from .extensions import hands_to_an_extension
+from .pins import OF_COPIES, PINS, pins_memory
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -65,9 +66,6 @@ _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
     re.IGNORECASE,
 )
-# How copies are made, by the names of arguments.
-_OF_COPIES = Pattern(r"_*(?:pin(?:_|$)|pinned|non_?blocking)")
-_PINS = Pattern(r"(?:^|\.)(?:pin\w*|is_pinned\(.*\))$")
 # Names that have to do with packages, of other libraries.
 _INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
 # Code that moves to a device: XLA needs it. A device whose properties are read moves nothing.
@@ -107,6 +105,12 @@ def _passed_on(use: _Use) -> list[_Use]:
     statement = script.statement(node)
     parts = takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(node))
     match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)]):
+            if all(isinstance(part, _JOINS) for part in parts) and not _is_read_elsewhere(
+                script, attr
+            ):
+                named = script.index.attributes(attr)
+                return [(script, read) for read, _ in named if isinstance(read.ctx, ast.Load)]
         case (
             ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target)
         ):
@@ -115,6 +119,12 @@ def _passed_on(use: _Use) -> list[_Use]:
                 reads = script.index.reads_of(found[0], target.id)
                 return [(script, r) for r in reads if script.statement(r) is not statement]
     return []
+
+
+def _is_read_elsewhere(script: ParsedFile, attr: str) -> bool:
+    """Return True if another module has a name `attr`."""
+    project = script.project
+    return project is not None and bool(project.modules.with_word(attr) - {project.path})
 
 
 _JOINS = (ast.BoolOp, ast.UnaryOp, ast.Compare)
@@ -142,16 +152,16 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
         match around:
             case ast.Call() if _INSTALLS.search(name_of(around.func)):
                 return True  # the package of another library: "faiss-gpu" or "faiss-cpu"
-            case ast.keyword(arg=str(name)) if _OF_COPIES.match(name):
+            case ast.keyword(arg=str(name)) if OF_COPIES.match(name):
                 return True
             case ast.Dict(keys=keys, values=values) if child in values:
                 key = keys[values.index(child)]
-                if _OF_COPIES.match(str(getattr(key, "value", ""))):
+                if OF_COPIES.match(str(getattr(key, "value", ""))):
                     return True
             case ast.BoolOp(op=op, values=values):
                 texts = [script.segment(value) for value in values if value is not child]
                 later = texts[values.index(child) :]  # type: ignore[arg-type]
-                if any(map(_PINS.search, texts)):
+                if any(map(PINS.search, texts)):
                     return True
                 if isinstance(op, ast.And) and (
                     any(map(_FEATURES.search, texts)) or any(map(_is_kernel_code, later))
@@ -240,6 +250,7 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         return True
     return (
         (bool(parts) and all(_orders_streams(script, part) for part in parts))
+        or pins_memory(parts)
         or any(map(_holds_kernels, _functions(script, nodes)))
         or ("import " in text and any(_imports_kernels(script, node) for node in nodes))
     )
