@@ -369,11 +369,10 @@ def _is_field(script: Script, part: ast.Attribute) -> bool:
 
 
 def _is_parameter(script: Script, part: ast.expr) -> bool:
-    """True if `part` is a parameter, for which other files may pass anything."""
-    if not isinstance(part, ast.Name):
-        return False
-    found = script.index.scope(part).find(part.id)
-    return found is not None and all(binding.how == "parameter" for binding in found[1])
+    """True if `part` may be what is passed for a parameter, which other files may choose."""
+    return isinstance(part, ast.Name) and any(
+        binding.how == "parameter" for binding in script.reaching(part)
+    )
 
 
 def _inner(script: Script, node: ast.expr) -> Iterator[Edit]:

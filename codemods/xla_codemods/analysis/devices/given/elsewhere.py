@@ -138,13 +138,17 @@ def is_made_device(script: Script, given: ast.expr) -> bool:
 
 
 def is_settings(node: ast.expr) -> bool:
-    """True if `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`."""
+    """True if `node` is called like options or an object's own: `args`, `cfg`, `self`, `self.config`, `train_cfg`."""
     name = name_of(node)
     if name.isupper() and isinstance(node, ast.Attribute):  # yacs: `cfg.MODEL`
         return is_settings(node.value)
-    return name.lower().lstrip("_") in _SETTINGS
+    name = name.lower().lstrip("_")
+    return name in _SETTINGS or name.rpartition("_")[2] in _PARTS_OF_SETTINGS
 
 
 _SETTINGS = frozenset(
-    "self cls args arg opt opts options option cfg conf config configs hparams hps hp params settings flags exp_config".split()
+    "self cls args arg opt opts options option cfg conf config configs hparams hps hp params settings flags".split()
+)
+_PARTS_OF_SETTINGS = frozenset(
+    "args opts options cfg conf config configs hparams settings flags".split()
 )
