@@ -114,6 +114,21 @@ computed outside of it:
 +        xla.mark_step()
 ```
 
+A step that one process takes is not replaced. The replacement averages gradients, and waits for the
+other processes:
+
+```diff
+ import torch.distributed as dist
++from xla_migrate import runtime as xla
+
+ def fit(model, batches, optimizer):
+     for batch in batches:
+         model(batch).sum().backward()
+         if dist.get_rank() == 0:
+             optimizer.step()  # XLA501
++        xla.mark_step()
+```
+
 Objects that are not optimizers are not reported:
 
 ```python
@@ -146,6 +161,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import handed_through
+from ...analysis.training.ranks.guards import guard
+from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.replication import Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding
@@ -165,6 +182,8 @@ RULE = Rule(
 
 _OWN = "with several XLA devices each would step with its own gradients, and `step` takes more than a closure: call `xla.reduce_gradients(optimizer)` first"
 
+_ALONE = "`xla.optimizer_step` averages gradients, and hangs if only some processes call it: call it in all processes"
+
 
 @RULE.file
 def optimizer_step(script: Script) -> Iterator[Finding]:
@@ -181,6 +200,9 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
         text = "".join(f", {name}{{{k}}}" for k, (name, _) in enumerate(given, 1))
         averages = script.cached(Replication).averages(step.optimizer)
         message = "with several XLA devices each would step with its own gradients: use `xla.optimizer_step`, which averages them"
+        if averages and _is_of_some_ranks(script, step.call):
+            yield RULE.finding(script, step.call, _ALONE)
+            continue
         if not averages:
             text += ", average=False"
             message = script.cached(Replication).reason(step.optimizer)
@@ -190,6 +212,12 @@ def optimizer_step(script: Script) -> Iterator[Finding]:
             (step.optimizer, *(value for _, value in given)),
         )
         yield RULE.finding(script, step.call, message, edit)
+
+
+def _is_of_some_ranks(script: Script, step: ast.Call) -> bool:
+    """Return True for `if rank == 0: optimizer.step()`."""
+    tests = (around.test for around in script.ancestors(step) if isinstance(around, ast.If))
+    return any(guard(test, rank_names(script)) is not None for test in tests)
 
 
 def _follows_backward(script: Script, step: ast.Call) -> bool:
