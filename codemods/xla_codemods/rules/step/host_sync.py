@@ -270,8 +270,6 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
-    if obstacle.endswith("is opened in every step"):
-        return "open the file once, before the loop"
     if _is_logged_by_lightning(script, node):
         return "pass the tensor itself to `self.log`"
     if obstacle and _is_for_numpy(script, node):

@@ -14,7 +14,7 @@ from ...inference.library_types import HOST_TENSORS
 from ...inference.unpacking import part
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
-from ...syntax import keyword, unparsed
+from ...syntax import keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.handed_tensors import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
@@ -90,35 +90,22 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
 
 
 def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
-    """True for `float(v)` where `v` is no tensor: `v.item() if torch.is_tensor(v) else float(v)`."""
-    match node:
-        case ast.Call(func=ast.Name(), args=[given, *_]):
-            text = unparsed(given)
-        case _:
-            return False
-    child: ast.AST = node
-    for around in script.ancestors(node):
-        if isinstance(around, ast.stmt):
-            return False
-        if isinstance(around, ast.IfExp) and child is not around.test:
-            test, truth = around.test, child is around.body
-            while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                test, truth = test.operand, not truth
-            if not truth and _asks_for_a_tensor(test, text):
-                return True
-        child = around
-    return False
-
-
-def _asks_for_a_tensor(test: ast.expr, text: str) -> bool:
-    """`torch.is_tensor(v)`, `isinstance(v, torch.Tensor)`."""
-    match test:
-        case ast.Call(
-            func=ast.Attribute(attr="is_tensor") | ast.Name(id="is_tensor"), args=[given]
-        ):
-            return unparsed(given) == text
-        case ast.Call(func=ast.Name(id="isinstance"), args=[given, kind]):
-            return unparsed(given) == text and "Tensor" in unparsed(kind)
+    """Return True for `float(v)` of `v.item() if torch.is_tensor(v) else float(v)`."""
+    around = script.parent(node)
+    if not isinstance(around, ast.IfExp):
+        return False
+    test, other = around.test, around.orelse
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test, other = test.operand, around.body
+    match node, test:
+        case ast.Call(func=ast.Name(), args=[given, *_]), ast.Call(func=func, args=[v, *kind]):
+            asks = name_of(func)
+            is_kind = asks == "isinstance" and any("Tensor" in unparsed(k) for k in kind)
+            return (
+                other is node
+                and (asks == "is_tensor" or is_kind)
+                and unparsed(v) == unparsed(given)
+            )
     return False
 
 

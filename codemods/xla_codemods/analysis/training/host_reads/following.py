@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
-from ...scopes import FunctionNode
-from ...syntax import unparsed
 from ..tensors.device_tensors import is_device_tensor
 from .computing import is_caught, is_function_of_numbers, kept_extreme, number_around
 from .deferral import Deferral
 from .filling import fill
 from .formatted import is_a_number, is_formatted, is_only_formatted, is_text, leads_to, obstacle_of
-from .functions import Taker, callers_of, is_property, kept_by, method_of, only_keeps, passed_to
+from .functions import Taker, callers_of, kept_by, method_of, only_keeps, passed_to
 from .holders import (
     Owner,
     attributes_read,
     class_of,
-    is_attribute_read_elsewhere,
     is_container,
     is_owner,
     is_read_elsewhere,
@@ -196,9 +193,6 @@ def _now_and_then(
             target = part_of(targets, *use.position)
         case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
             pass
-        case ast.Return() if (function := script.function(parent)) and is_property(function):
-            if not is_attribute_read_elsewhere(script, script.class_around(parent), function.name):
-                return _returned(deferral, use, parent)
     if target is not None and _is_read_now_and_then(deferral, target):
         return _loads(deferral, target, use.is_text)
     return _resolve(deferral, use, "")
@@ -228,6 +222,8 @@ def _in_steps(
     deferral: Deferral, use: ValueUse, inner: ast.expr, node: ast.expr, parent: ast.AST | None
 ) -> list[ValueUse]:
     script, is_text_ = deferral.script, use.is_text
+    if not is_text_ and (kept := kept_by(script, node)) is not None:
+        return _uses_of_object(deferral, *kept)
     match parent:
         case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if parent.value is node:
             return _stored(deferral, use, target)
@@ -266,8 +262,6 @@ def _in_steps(
         return _iterated(deferral, use, *loop)
     if (taker := passed_to(script, node)) is not None:
         return _taken(deferral, taker, is_text_)
-    if (kept := kept_by(script, node)) is not None:
-        return _uses_of_object(deferral, *kept)
     return _show(deferral, use, inner, node)
 
 
@@ -300,12 +294,10 @@ def _iterated(
 
 def _taken(deferral: Deferral, taker: Taker, is_text: bool) -> list[ValueUse]:
     """Return the reads of the parameter that takes the value."""
-    script, (function, name, owner) = deferral.script, taker
-    if isinstance(owner, ast.Name) and _is_shown_in_steps(deferral, owner):
-        deferral.refuse(f"`{ast.unparse(owner)}` is shown or passed on in every step")
+    script, (function, name) = deferral.script, taker
     scope = script.inference.scopes[function]
     deferral.shared.add((scope, name))
-    deferral.always = deferral.always | _run_in_steps(deferral, function, owner)
+    deferral.always = deferral.always | {*walk(function)}
     first = scope.bindings.get(name, [])[:1]
     loads = script.index.reads_of(scope, name)
     return [
@@ -313,44 +305,10 @@ def _taken(deferral: Deferral, taker: Taker, is_text: bool) -> list[ValueUse]:
     ]
 
 
-def _is_shown_in_steps(deferral: Deferral, owner: ast.Name) -> bool:
-    """Return True if a meter is itself printed or passed on in every step, which would wait."""
-    for node, _ in deferral.script.index.names(owner.id):
-        if isinstance(node.ctx, ast.Load) and node in deferral.always:
-            parent = deferral.script.parent(node)
-            is_called = isinstance(parent, ast.Call) and parent.func is node
-            if not (isinstance(parent, (ast.Attribute, ast.Subscript)) or is_called):
-                return True
-    return False
-
-
-def _run_in_steps(
-    deferral: Deferral, function: FunctionNode, owner: ast.expr | None
-) -> set[ast.AST]:
-    """Return the nodes of `function`, and of the methods of `owner` that steps or it call."""
-    called = {function.name}
-    text = unparsed(owner) if owner is not None else None
-    for node in deferral.always if text else ():
-        match node:
-            case ast.Attribute(value=object_, attr=name) if unparsed(object_) == text:
-                called.add(name)
-            case ast.Call(func=func) if unparsed(func) == text:
-                called.add("__call__")
-    definition = deferral.script.parent(function)
-    body = definition.body if isinstance(definition, ast.ClassDef) else [function]
-    methods = {f.name: f for f in body if isinstance(f, ast.FunctionDef)}
-    reached = reach(called, lambda name: _attributes(methods.get(name)))
-    return {node for name in reached if name in methods for node in walk(methods[name])}
-
-
-def _attributes(function: ast.FunctionDef | None) -> set[str]:
-    return {n.attr for n in walk(function) if isinstance(n, ast.Attribute)} if function else set()
-
-
 def _uses_of_object(
     deferral: Deferral, owner: ast.expr, definition: ast.ClassDef | None
 ) -> list[ValueUse]:
-    """Return what the file reads of a meter of another module: `meter.avg`, `meter.mean()`."""
+    """Return what the file reads of a meter: `meter.avg`, `meter.mean()`."""
     script, found = deferral.script, list[ValueUse]()
     if not isinstance(owner, (ast.Name, ast.Attribute)):
         return []
@@ -461,12 +419,6 @@ def _share(deferral: Deferral, owner: Owner) -> None:
 def _returned(deferral: Deferral, use: ValueUse, statement: ast.Return) -> list[ValueUse]:
     script = deferral.script
     function = script.function(statement)
-    if function is not None and is_property(function):
-        owner = script.parent(function)
-        assert isinstance(owner, ast.ClassDef)
-        return [
-            ValueUse(read, use.is_text) for read in attributes_read(script, function.name, owner)
-        ]
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         deferral.refuse("it is returned")
         return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from itertools import count
+from itertools import count, takewhile
 from string import Formatter
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _CONVERSION = re.compile(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
+_STEPS = frozenset({"backward", "optimizer_step", "step", "zero_grad"})
 _SHOWN = frozenset("float format int repr round str".split())
 
 
@@ -41,13 +42,9 @@ def _is_a_norm(script: Script, node: ast.expr) -> bool:
 
 
 def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:
-    """True if `call` shows `node`, as it is or formatted."""
-    current: ast.AST | None = node
-    while current is not call:
-        if current is None or isinstance(current, ast.Lambda):
-            return False
-        current = script.parent(current)
-    return True
+    """Return True if `call` shows `node`, as it is or formatted."""
+    around = [node, *takewhile(lambda a: not isinstance(a, ast.Lambda), script.ancestors(node))]
+    return call in around
 
 
 def is_only_formatted(script: Script, node: ast.AST, call: ast.Call) -> bool:
@@ -95,8 +92,6 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     match parent:
         case ast.Compare() | ast.If() | ast.While() | ast.BoolOp() | ast.IfExp() | ast.Assert():
             return "the script decides on it"
-        case ast.Call(func=func) if _is_opened_each_time(script, func):
-            return f"`{ast.unparse(func.value)}` is opened in every step"  # type: ignore[attr-defined]
         case ast.Call(func=func):
             return f"what `{ast.unparse(func)}` does with it is not known"
         case ast.FormattedValue() | ast.JoinedStr():
@@ -104,29 +99,14 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     return f"it is used in `{ast.unparse(statement).partition(chr(10))[0][:60]}`"
 
 
-def _is_opened_each_time(script: Script, func: ast.expr) -> bool:
-    """`f.write`, in `with open(path, "a") as f:` of the loop."""
-    match func:
-        case ast.Attribute(attr="write" | "writelines", value=ast.Name() as file):
-            loop = script.training.loop_of(file)
-            return loop is not None and any(
-                b.how == "with" and loop.node in script.ancestors(b.node)
-                for b in script.reaching(file)
-            )
-    return False
-
-
 def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
-    """What is decided on a value, as the finding says it."""
-    if isinstance(statement, ast.If):
-        inside = [n for s in (*statement.body, *statement.orelse) for n in walk(s)]
-        leaves = (ast.Break, ast.Return, ast.Raise)
-        if any(isinstance(n, leaves) or is_an_exit(script, n) for n in inside):
-            return "the script decides on it whether it goes on"
-        if any(isinstance(n, ast.Continue) or _steps(n) for n in inside):
-            return "the script decides on it whether the weights change"
-    elif isinstance(statement, ast.Assert):
+    """Return what the script decides on a value, for the finding."""
+    inside = [*walk(statement)] if isinstance(statement, ast.If) else []
+    ends = (ast.Break, ast.Return, ast.Raise, ast.Assert)
+    if any(isinstance(n, ends) or is_an_exit(script, n) for n in (statement, *inside)):
         return "the script decides on it whether it goes on"
+    if any(isinstance(n, ast.Continue) or getattr(n, "attr", "") in _STEPS for n in inside):
+        return "the script decides on it whether the weights change"
     return "the script decides on it"
 
 
@@ -138,16 +118,6 @@ def is_an_exit(script: Script, node: ast.AST) -> bool:
         case ast.Call(func=func):
             return script.dotted(func) == "sys.exit"
     return False
-
-
-def _steps(node: ast.AST) -> bool:
-    """`optimizer.step()`, `loss.backward()`, `optimizer.zero_grad()`."""
-    return isinstance(node, ast.Attribute) and node.attr in {
-        "backward",
-        "optimizer_step",
-        "step",
-        "zero_grad",
-    }
 
 
 def is_text(node: ast.expr) -> bool:

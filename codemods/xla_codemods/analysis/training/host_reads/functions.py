@@ -33,11 +33,10 @@ _KEEPING = frozenset("append appendleft extend get is_tensor item items update v
 
 
 class Taker(NamedTuple):
-    """The parameter `name` of `function`, and the object `owner` whose method it is."""
+    """The parameter `name` of `function`."""
 
     function: FunctionNode
     name: str
-    owner: ast.expr | None
 
 
 def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
@@ -52,36 +51,22 @@ def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
 def passed_to(script: Script, node: ast.expr) -> Taker | None:
     """Return the parameter of a function of this file that takes the argument `node`."""
     call = call_around(script, node)
-    if call is None:
-        return None
-    entry = _of_entries(script, call)
-    function = entry or called_function(script, call)
-    if function is None:
+    function = called_function(script, call) if call is not None else None
+    if call is None or function is None:
         return None
     func = call.func
     is_method = isinstance(script.parent(function), ast.ClassDef)
     of_class = isinstance(func, ast.Attribute) and script.value(func.value).has(CLASS)
+    if is_method and isinstance(func, ast.Attribute) and unparsed(func.value) != "self":
+        if not of_class and maker_of(script, func.value) is None:
+            return None  # of a derived class, or an object that other code uses
     name = parameter_for(node, function, call, skip_self=is_method and not of_class)
     if name is None and function.args.kwarg is not None:  # `**stats`
         is_passed = any(keyword.value is node for keyword in call.keywords)
         name = function.args.kwarg.arg if is_passed else None
-    if name is None or not (entry or _takes_values(script, function, name)):
+    if name is None or not _takes_values(script, function, name):
         return None
-    return Taker(function, name, func.value if isinstance(func, ast.Attribute) else None)
-
-
-def _of_entries(script: Script, call: ast.Call) -> FunctionNode | None:
-    """Return the method in `self.meters[key].update(node)`, of a `defaultdict(Meter)`."""
-    match call.func:
-        case ast.Attribute(attr=name, value=ast.Subscript(value=ast.Attribute() as holder)):
-            made = stored_in(script, holder)
-        case _:
-            return None
-    match made[0]:
-        case ast.Call(func=func, args=[kind]) if name_of(func) == "defaultdict":
-            meter = script.value(kind).definition
-            return method_of(meter, name) if isinstance(meter, ast.ClassDef) else None
-    return None
+    return Taker(function, name)
 
 
 def call_around(script: Script, node: ast.expr) -> ast.Call | None:
@@ -102,21 +87,37 @@ def _takes_values(script: Script, function: FunctionNode, name: str) -> bool:
 def kept_by(script: Script, node: ast.expr) -> tuple[ast.expr, ast.ClassDef | None] | None:
     """Return the object that keeps the argument `node`, with its class: `meter.update(node)`.
 
-    The class is defined in another module. None if its method may do more than sums and lists.
+    None if its method may do more than sums and lists.
     """
     call = call_around(script, node)
     if call is None:
         return None
     func = call.func
     owner, name = (func.value, func.attr) if isinstance(func, ast.Attribute) else (func, "__call__")
-    made = made_by(script, owner)
+    maker = _class_of_entries(script, owner) or maker_of(script, owner)
+    made = script.dotted(maker) or "" if maker is not None else ""
     if made in _OF_TIMM and name == "update":
         return owner, None
-    found = script.project.definition(made) if script.project is not None else None
-    definition = found[0] if found is not None else None
+    definition: ast.AST | None = script.value(maker).definition if maker is not None else None
+    if definition is None and script.project is not None:
+        found = script.project.definition(made)
+        definition = found[0] if found is not None else None
     if not isinstance(definition, ast.ClassDef) or not only_keeps(definition, name):
         return None
     return owner, definition
+
+
+def _class_of_entries(script: Script, owner: ast.expr) -> ast.expr | None:
+    """Return the class of `self.meters[key]`, of a `defaultdict(Meter)`."""
+    match owner:
+        case ast.Subscript(value=ast.Name() | ast.Attribute() as holder):
+            made = stored_in(script, holder)
+        case _:
+            return None
+    match made[0]:
+        case ast.Call(func=func, args=[kind]) if name_of(func) == "defaultdict":
+            return kind
+    return None
 
 
 def only_keeps(definition: ast.ClassDef, name: str) -> bool:
@@ -166,8 +167,8 @@ def _is_plain_call(definition: ast.ClassDef, call: ast.Call) -> bool:
     return method_of(definition, name) is not None if is_own else name in _KEEPING
 
 
-def made_by(script: Script, owner: ast.expr) -> str:
-    """Return the dotted name of the class that `owner`, a name or `self.meter`, is made of."""
+def maker_of(script: Script, owner: ast.expr) -> ast.expr | None:
+    """Return the class or function that makes `owner`, a name or `self.meter`."""
     match owner:
         case ast.Name():
             values = [part(binding) for binding in script.reaching(owner)]
@@ -175,9 +176,10 @@ def made_by(script: Script, owner: ast.expr) -> str:
             stores = [n for n, _ in script.index.attributes(name) if isinstance(n.ctx, ast.Store)]
             values = [getattr(script.parent(node), "value", None) for node in stores]
         case _:
-            return ""
-    made = {script.dotted(v.func) if isinstance(v, ast.Call) else None for v in values}
-    return (made.pop() or "") if len(made) == 1 else ""
+            return None
+    calls = [value.func for value in values if isinstance(value, ast.Call)]
+    is_one = len(calls) == len(values) and len({ast.unparse(func) for func in calls}) == 1
+    return calls[0] if is_one else None
 
 
 def method_of(definition: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -230,24 +232,14 @@ def _uses(script: Script, function: FunctionNode) -> Iterable[ast.expr]:
             scope = script.inference.scopes[owner]
             return script.index.reads_of(scope, name) if len(scope.bindings[name]) == 1 else []
         case ast.ClassDef() if name == "__call__":
-            return [*_called_objects(script, owner)]
+            called = [
+                (call.func, script.value(call.func, s)) for call, s in script.index.of(ast.Call)
+            ]
+            return [f for f, value in called if value.definition is owner and value.has(INSTANCE)]
         case ast.ClassDef() if not name.startswith("__"):
             used = script.index.attributes(name)
             return [node for node, scope in used if not is_of_another(script, node, scope, owner)]
     return []
-
-
-def _called_objects(script: Script, owner: ast.ClassDef) -> Iterator[ast.expr]:
-    """Yield `average` of each `average()`, for objects of the class `owner`."""
-    for call, scope in script.index.of(ast.Call):
-        value = script.value(call.func, scope)
-        if value.definition is owner and value.has(INSTANCE):
-            yield call.func
-
-
-def is_property(function: FunctionNode) -> bool:
-    """Return True if `function` is read like an attribute."""
-    return any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list)
 
 
 def is_tried(script: Script, node: ast.AST) -> bool:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
+from .read_numbers import number_of, tensor_of
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -14,7 +15,7 @@ _FAULTS = frozenset({"isnan", "isfinite", "isinf"})
 
 
 def good_step(script: Script, test: ast.AST) -> str:
-    """Return the tensor by which a test for NaN lets the step be taken: `~torch.isnan(loss)`; "" of other tests."""
+    """Return the tensor by which a test for NaN lets the step be taken; empty for other tests."""
     conditions = []
     for call in walk(test):
         match call:
@@ -22,22 +23,9 @@ def good_step(script: Script, test: ast.AST) -> str:
                 ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[value])
                 | ast.Call(func=ast.Attribute(attr=name, value=value), args=[])
             ) if name in _FAULTS:
-                conditions.append(_without_fault(script, call, name, _tensor(script, value)))
+                number = isinstance(value, ast.Call) and number_of(script, value)
+                tensor = script.segment(tensor_of(number) if number else value)
+                is_good, reduced = ("", ".all()") if name == "isfinite" else ("~", ".any()")
+                is_reduced = getattr(script.parent(call), "attr", "") in ("any", "all")
+                conditions.append(f"{is_good}torch.{name}({tensor}){reduced if is_reduced else ''}")
     return " & ".join(conditions)
-
-
-def _without_fault(script: Script, call: ast.AST, name: str, tensor: str) -> str:
-    around = script.parent(call)
-    is_reduced = isinstance(around, ast.Attribute) and around.attr in ("any", "all")
-    if name == "isfinite":
-        return f"torch.isfinite({tensor}){'.all()' if is_reduced else ''}"
-    return f"~torch.{name}({tensor}){'.any()' if is_reduced else ''}"
-
-
-def _tensor(script: Script, value: ast.expr) -> str:
-    match value:
-        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
-            return script.segment(inner)
-        case ast.Call(func=ast.Name(id="float"), args=[inner]):
-            return script.segment(inner)
-    return script.segment(value)

@@ -65,21 +65,17 @@ def is_shared(script: Script, node: ast.Name) -> bool:
 
 def is_read_elsewhere(script: Script, owner: Owner) -> bool:
     """Return True if other modules read the name or attribute."""
-    if isinstance(owner, ast.Attribute):
-        return is_attribute_read_elsewhere(script, class_of(script, owner), owner.attr)
-    found = script.index.scope(owner).find(owner.id)
-    is_of_module = found is not None and isinstance(found[0].node, ast.Module)
-    return is_of_module and script.is_imported_elsewhere(owner.id)
-
-
-def is_attribute_read_elsewhere(script: Script, definition: ast.ClassDef | None, name: str) -> bool:
-    """Return True if other modules read the attribute `name` of the class."""
-    if definition is None or script.project is None:
+    if isinstance(owner, ast.Name):
+        found = script.index.scope(owner).find(owner.id)
+        is_of_module = found is not None and isinstance(found[0].node, ast.Module)
+        return is_of_module and script.is_imported_elsewhere(owner.id)
+    definition, project = class_of(script, owner), script.project
+    if definition is None or project is None:
         return False
-    if not script.is_imported_elsewhere(definition.name):
-        return False
-    used = uses_elsewhere(script.project, definition.name, name)
-    return any(use is None or isinstance(use.node.ctx, ast.Load) for use in used)
+    used = uses_elsewhere(project, definition.name, owner.attr)
+    return script.is_imported_elsewhere(definition.name) and any(
+        use is None or isinstance(use.node.ctx, ast.Load) for use in used
+    )
 
 
 def reads_of(script: Script, owner: Owner, bindings: Sequence[Binding]) -> list[ast.expr]:

@@ -17,8 +17,7 @@ from .calls import is_unknown_item, made_later, refuse_shown_as_written
 from .deferral import Deferral
 from .filling import index_of
 from .following import follow_number, follow_tensors
-from .functions import is_property
-from .read_numbers import is_of_one, may_be_an_integer, number_of, number_of_numpy, tensor_of
+from .read_numbers import is_of_one, may_be_an_integer, number_of, tensor_of
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -53,12 +52,6 @@ def plan(
         else:
             follow_tensors(deferral, read, list(_tensors(script, read)))
         _refuse_unmarked(deferral, number or read)
-        if number is None and deferral.obstacle and (number := number_of_numpy(script, read)):
-            array = Deferral(script, steps)
-            follow_number(array, number)
-            _refuse_unmarked(array, number)
-            deferrals[read] = deferral if array.obstacle else array
-            number = None if array.obstacle else number
         if number is not None:
             numbers[read] = number
     outcome = {r: Outcome(obstacle=d.obstacle) for r, d in deferrals.items() if d.obstacle}
@@ -121,14 +114,12 @@ def _repeats(script: Script, node: ast.AST) -> bool:
     return any(isinstance(ancestor, _REPEATING) for ancestor in script.ancestors(node))
 
 
-def _calls_around(script: Script, node: ast.AST) -> list[ast.expr]:
+def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:
     """Return the calls of the function that `node` stands in, if neither it nor a loop marks steps."""
     function = script.function(node)
     if function is None or _marks_steps(script, node) or _repeats(script, node):
         return []
-    calls: list[ast.expr] = [call for call, _ in script.index.calls_of(function.name)]
-    if is_property(function):
-        calls = [node for node, _ in script.index.attributes(function.name)]
+    calls = [call for call, _ in script.index.calls_of(function.name)]
     return [call for call in calls if function not in script.ancestors(call)]
 
 
@@ -206,10 +197,6 @@ def _is_there_already(script: Script, load: ast.expr) -> bool:
 def _item(script: Script, number: ast.expr) -> Edit:
     assert isinstance(number, ast.Call)
     operand = tensor_of(number)
-    if isinstance(number.func, ast.Attribute) and number.func.attr == "numpy":  # whose type it has
-        name = operand.id if isinstance(operand, ast.Name) else "value"
-        spelled = f"{script.xla}.computed(lambda {name}={{0}}: {name}.detach().cpu().numpy())"
-        return Replace(number, spelled, (operand,))
     spelled = f"{script.xla}.item({{0}})"
     if may_be_an_integer(script, number, operand):
         spelled = f"{script.xla}.computed(float, {spelled})"

@@ -111,26 +111,6 @@ def _is_a_count(node: ast.Call) -> bool:
     return False
 
 
-def number_of_numpy(script: Script, read: ast.AST) -> ast.Call | None:
-    """`loss.data.cpu().numpy()`, whose `.cpu()` is `read`, of a loss, a mean or a sum: an array of one number."""
-    node = read
-    while True:
-        parent = script.parent(node)
-        call = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-        if not isinstance(parent, ast.Attribute) or not isinstance(read, ast.Call):
-            return None
-        if parent.attr == "data":
-            node = parent
-        elif not isinstance(call, ast.Call) or call.args or call.func is not parent:
-            return None
-        elif parent.attr == "numpy":
-            return call if is_of_one(script, read.func) else None
-        elif parent.attr in _PASSING:
-            node = call
-        else:
-            return None
-
-
 def is_of_one(script: Script, read: ast.expr) -> bool:
     """True if `read` is of a loss, or of a mean or sum of everything: it has no dimensions."""
     node = read.value if isinstance(read, ast.Attribute) else read

@@ -9,7 +9,6 @@ from ....patterns import Pattern
 from ...inference.makers import library_of, makers
 from ...nodes import walk
 from ...syntax import keyword, name_of, unparsed, walk_body
-from .functions import made_by
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -67,14 +66,15 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
 
 
 def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
-    """True if `func` is called as of a logger of `logging`, and its owner is not known to be a class of the project's."""
-    if not _is_called(func.value, _LOGGER):
+    """Return True for a logger of `logging`, which is named so and not known to be of a project's class."""
+    if not _is_called(func.value, _LOGGER) or (
+        func.attr == "log" and not _has_a_level(script, call)
+    ):
         return False
-    if func.attr == "log" and not _is_a_level(script, call):
-        return False
-    if script.project is None:
-        return True
-    found = [script.project.definition(made) for made in _makers(script, func.value) if made]
+    project = script.project
+    stored = [s.value for s, _ in script.index.assignments(unparsed(func.value))]
+    made = {name for owner in (func.value, *stored) for name in makers(script, owner) if name}
+    found = [project.definition(name) for name in made] if project is not None else []
     return not any(
         isinstance(f[0], ast.ClassDef) or "logg" not in ast.unparse(f[0]).lower()
         for f in found
@@ -82,21 +82,8 @@ def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
     )
 
 
-def _makers(script: Script, owner: ast.expr) -> list[str | None]:
-    """What `logger` or `self.logger` is made by, by dotted name."""
-    if not isinstance(owner, ast.Attribute):
-        return [made_by(script, owner)]
-    made = []
-    for node, scope in script.index.of(ast.Attribute):
-        statement = script.parent(node)
-        if node.attr == owner.attr and isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            if isinstance(node.ctx, ast.Store) and isinstance(statement.value, ast.Call):
-                made.append(script.dotted(statement.value.func, scope))
-    return made
-
-
-def _is_a_level(script: Script, call: ast.Call) -> bool:
-    """`logger.log(logging.INFO, ...)`, `logger.log(20, ...)`: others of that name keep rows."""
+def _has_a_level(script: Script, call: ast.Call) -> bool:
+    """Return True for `logger.log(logging.INFO, ...)` and `logger.log(20, ...)`."""
     match call.args:
         case [ast.Constant(value=int()), _, *_]:
             return True

@@ -32,7 +32,7 @@ from .scripts import SCRIPT, migrated_lines
         ("total += loss.item()\nif total > 3: names.append(step)", "pass", "the script decides on it"),
         ("other.update(loss.item())", "pass", "what `other.update` does with it is not known"),
         ("meter.update(loss.item()); names.append(str(meter))", "pass", "`meter` is shown or passed on in every step"),
-        ("with open('log', 'a') as f: f.write(f'{loss.item()}')", "pass", "`f` is opened in every step): open the file once"),
+        ("with open('log', 'a') as f: f.write(f'{loss.item()}')", "pass", "what `f.write` does with it is not known"),
         ("out.write(f'{loss.item()}')", "pass", "what `out.write` does with it is not known"),
         ("csv.writer(out).writerow([step, loss.item()])", "pass", "cannot be deferred"),
         ("print(loss.item(), file=out)", "pass", "`print` does with it"),

@@ -69,8 +69,6 @@ STATE = "import json\nclass State:\n    def __init__(self):\n        self.loss =
         ("", "losses = []\nprint(len(losses), sum(losses))", "losses.append(loss.item())", "history.append(losses)", ["losses.append(xla.item(loss))", "history.append(xla.arrived(losses))"]),
         (STATE, "state = State()\nhidden = getattr(args, name), getattr(torch, name), getattr(state, 'other', 0)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)", "return xla.arrived(state.loss)"]),
         (STATE, "state = State()\ndef draw(trial, kind):\n    return getattr(trial, f'suggest_{kind}'), getattr(trial, 'set_' + kind)", "state.loss += loss.item()", "return state.loss", ["state.loss += xla.item(loss)"]),
-        # properties
-        ("class State:\n    def keep(self, output, y):\n        self.loss = F.cross_entropy(output, y)\n        self.loss.backward()\n    @property\n    def value(self):\n        return self.loss.item()", "state = State()", "state.keep(model(x), y)\nprint(state.value)", "", ["return xla.item(self.loss)", "xla.later(lambda value=state.value: print(value))"]),
         # dicts of sums
         ("", "sums = {}", "stats = {'a': loss.item()}\nfor k, v in stats.items():\n    sums[k] = sums.get(k, 0) + v", "return sums", ["stats = {'a': xla.item(loss)}", "return xla.arrived(sums)"]),
         ("", "rows = []", "rows.append((step, loss.item()))", "steps, losses = zip(*rows)", ["rows.append((step, xla.item(loss)))", "steps, losses = zip(*xla.arrived(rows))"]),
@@ -282,9 +280,9 @@ AVERAGE = """class RunningAverage:
     ("line", "last", "after"),
     [
         ("print(f'{average():.3f}')", "return average()", ["xla.later(lambda average=average(): print(f'{average:.3f}'))", "return xla.arrived(average())"]),
-        ("if step % 9 == 0: print(average())", "print(average())", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("if step % 9 == 0: print(average())", "print(average())", []),
         ("if average() > 3: break", "pass", None),
-        ("pass", "model.show(average)", ["return xla.arrived(self.total) / float(self.steps)"]),
+        ("pass", "model.show(average)", []),
         ("print(average()); model.show(average)", "pass", None),
         ("model.average = average", "pass", None),
     ],

@@ -95,13 +95,7 @@ def _migrated(
     "check", ["assert isinstance(v, (float, int))", "if not isinstance(v, float): continue", "pass"]
 )
 def test_what_a_step_hands_over_is_read_later(check: str) -> None:
-    after = _migrated(check)
-    for expected in (
-        "v = xla.item(v)",
-        "torch.tensor(list(xla.arrived(self.recent)))",
-        "return xla.arrived(self.total) / self.count",
-    ):
-        assert expected in after
+    assert "v = xla.item(v)" in _migrated(check)
 
 
 @pytest.mark.parametrize(
