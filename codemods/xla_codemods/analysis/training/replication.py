@@ -46,6 +46,14 @@ _WORD = Pattern(r"[A-Za-z_]\w*")
 _REDUCES = frozenset({"all_reduce", "allreduce", "all_reduce_coalesced", "reduce_gradients"})
 _REDUCED = Pattern(r"all_?reduce\w*\([^()\n]*grad|(?:average|sync)_grad\w*\(")
 _REDUCING = Pattern(r"all_?reduce|(?:average|sync)_grad")  # an identifier of `_REDUCED`
+# A function that reads gradients, reduces something, and changes it: packed gradients.
+_READS_GRADIENTS = Pattern(r"\.grad\b")
+_REDUCES_ALL = Pattern(r"\ball_?reduce\w*\(")
+_CHANGES = Pattern(r"\b(?:copy|div|mul)_\(|/= |\.grad(?:\.data)? = ")
+_FUNCTION = Pattern(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
+_NO_CODE = Pattern(
+    r"#[^\n]*|\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL
+)
 _REDUCED_BY_A_RUNTIME = Pattern(r"\breduce_gradients\(")
 _CLASS = Pattern(
     r"^class (?P<name>\w+)\b(?P<bases>[^\n]*)\n(?P<body>(?:[ \t]+[^\n]*\n|\n)*)", re.MULTILINE
@@ -144,7 +152,7 @@ class Replication:
         wrapping, reducing = map(modules.with_word_like, (_WRAPPERS, _REDUCING))
         others = modules.with_word("reduce_gradients") | modules.with_word_like(_NORMALIZATIONS)
         wraps = any(_wrappers_in(code) - own for code in codes(wrapping))
-        reduces = any(map(_REDUCED.search, codes(reducing)))
+        reduces = any(map(_reduces_gradients_in, codes(reducing)))
         self._has_wrapper |= wraps
         self._reduces |= reduces
         self._is_open |= wraps or reduces or any(map(_shows_replicas_otherwise, codes(others)))
@@ -306,8 +314,16 @@ class Replication:
 
 
 def _code(text: str) -> str:
-    """Return `text` without comments."""
-    return "".join(line.partition("#")[0] + "\n" for line in text.splitlines())
+    """Return `text` without comments and strings."""
+    return _NO_CODE.compiled.sub("", text)
+
+
+def _reduces_gradients_in(code: str) -> bool:
+    """Return True if a line, or a function, reduces gradients over all processes."""
+    return _REDUCED.search(code) is not None or any(
+        _READS_GRADIENTS.search(part) and _REDUCES_ALL.search(part) and _CHANGES.search(part)
+        for part in _FUNCTION.compiled.split(code)
+    )
 
 
 def _wrappers_in(code: str) -> set[str]:

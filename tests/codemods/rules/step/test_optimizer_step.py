@@ -347,6 +347,51 @@ def test_the_rest_of_the_program_is_asked(others: dict[str, str], expected: str)
     assert expected.format("opt") in result.data.decode()
 
 
+_BUCKETS = """
+def reduce_in_buckets(params, size):
+    grads = [param.grad.view(-1) for param in params if param.grad is not None]
+    packed = torch.cat(grads)
+    torch.distributed.all_reduce(packed)
+    packed /= size
+    for grad in grads:
+        grad.copy_(packed.narrow(0, 0, grad.numel()))
+"""
+_MODE = """
+def pad(x, mode="replicate"):
+    \"\"\"Pad x; DDP is not needed.\"\"\"
+    return torch.nn.functional.pad(x, (1, 1), mode=mode)
+"""
+_NORM = """
+def norm(params):
+    total = torch.stack([p.grad.norm() for p in params]).sum()
+    torch.distributed.all_reduce(total)
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("helper", "reduces"), [(_BUCKETS + _MODE, True), (_BUCKETS, True), (_NORM, False)]
+)
+def test_gradients_that_another_module_reduces(helper: str, reduces: bool) -> None:
+    files = {
+        "main.py": b"import torch\nimport loop\ntorch.distributed.init_process_group('nccl')\nloop.fit(1, [], 2)\n",
+        "helpers.py": f"import torch\n{helper}".encode(),
+        "loop.py": b"""\
+import torch
+from helpers import *
+
+def fit(model, batches, optimizer):
+    for batch in batches:
+        model(batch.cuda()).sum().backward()
+        reduce_in_buckets(model.parameters(), 2)
+        optimizer.step()
+""",
+    }
+    found = check(files["loop.py"], path="loop.py", project=Project(Modules(files), "loop.py"))
+    (message,) = [f.message for f in found if f.code == "XLA501"]
+    assert ("averages the gradients of `optimizer` itself" in message) is reduces
+
+
 OWN_STEP = """
 import torch
 
