@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
 from ...nodes import walk
-from ...syntax import name_of, parameter_for
+from ...syntax import name_of, parameter_for, unparsed
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
     from ...script import Script
 
-_DEEPEST = 3  # names, and functions of the program, that a view goes through
 # What gives the same memory again.
 _ATTRIBUTES = frozenset({"T", "H", "mT", "mH", "data", "real", "imag"})
 _METHODS = frozenset(
@@ -22,51 +22,72 @@ _METHODS = frozenset(
 _NO_WRITES = frozenset({"requires_grad_", "retain_grad", "register_hook"})
 
 
-def is_written_to(script: Script, node: ast.expr, depth: int = _DEEPEST) -> bool:
+def is_written_to(script: Script, node: ast.expr) -> bool:
     """True if something writes in place to `node`, a part of a tensor, or to a name for it."""
+    views = reach([node], lambda view: _views(script, view))
+    return any(_is_written(script, view) for view in views)
+
+
+def _views(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions that have the memory of `node`."""
     parent = script.parent(node)
     match parent:
         case ast.Attribute(attr=name) if name in _ATTRIBUTES:
-            return is_written_to(script, parent, depth)
-        case ast.Attribute(attr=name):
+            return [parent]
+        case ast.Attribute(attr=name) if name in _METHODS:
             call = script.parent(parent)
-            if not (isinstance(call, ast.Call) and call.func is parent):
-                return False
-            if name in _METHODS:
-                return is_written_to(script, call, depth)
-            return _writes(name)
-        case ast.Subscript(value=owner) if owner is node:
-            return isinstance(parent.ctx, (ast.Store, ast.Del)) or is_written_to(
-                script, parent, depth
-            )
-        case ast.keyword(arg="out"):
-            return True
-        case ast.Call() | ast.keyword():
-            return _is_written_by_a_call(script, node, parent, depth)
-        case ast.Tuple() | ast.List():
-            around = script.parent(parent)
-            if isinstance(around, ast.keyword) and around.arg == "out":
-                return True
-            return isinstance(around, ast.Assign) and _is_bound_and_written(
-                script, node, around, depth
-            )
-        case ast.Assign():
-            return _is_bound_and_written(script, node, parent, depth)
+            return [call] if isinstance(call, ast.Call) and call.func is parent else []
+        case ast.Subscript(value=owner, ctx=ast.Load()) if owner is node:
+            return [parent]
         case ast.NamedExpr(target=target):
-            return is_written_to(script, parent, depth) or _name_is_written(script, target, depth)
-    return False
+            return [parent, *_same(script, target)]
+    around = script.parent(parent) if isinstance(parent, (ast.Tuple, ast.List)) else parent
+    if not isinstance(around, ast.Assign):
+        return []
+    targets = around.targets
+    if parent is not around:  # `a, b = x[:2], x[2:]`
+        at = parent.elts.index(node)  # type: ignore[union-attr]
+        targets = [each for t in targets for each in getattr(t, "elts", ())[at : at + 1]]
+    return [use for target in targets for use in _same(script, target)]
+
+
+def _same(script: Script, target: ast.expr) -> list[ast.expr]:
+    """Return the other uses of the name or attribute `target`, in its function if it is a name."""
+    text, home = unparsed(target), script.function(target)
+    is_name = isinstance(target, ast.Name)
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return []
+    nodes = (node for node, _ in script.index.of(type(target)) if node is not target)
+    same = (node for node in nodes if unparsed(node) == text)
+    return [node for node in same if not is_name or script.function(node) is home]
 
 
 def _writes(name: str) -> bool:
     return name.endswith("_") and not name.startswith("__") and name not in _NO_WRITES
 
 
-def _is_written_by_a_call(
-    script: Script, node: ast.expr, parent: ast.Call | ast.keyword, depth: int
-) -> bool:
+def _is_written(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` itself is written to in place."""
+    parent = script.parent(node)
+    around = script.parent(parent) if isinstance(parent, (ast.Tuple, ast.List)) else parent
+    match around:
+        case ast.keyword(arg="out"):
+            return True
+        case ast.Attribute(attr=name):
+            return _writes(name) and isinstance(script.parent(around), ast.Call)
+        case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+            return owner is node
+        case ast.AugAssign(target=target):
+            return target is node
+        case ast.Call() | ast.keyword() if around is parent:
+            return _is_written_by_a_call(script, node, around)
+    return False
+
+
+def _is_written_by_a_call(script: Script, node: ast.expr, parent: ast.Call | ast.keyword) -> bool:
     """`nn.init.normal_(part)`, `fill(part)`, where the function of the program writes to what it is given."""
     call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call) or depth == 0:
+    if not isinstance(call, ast.Call):
         return False
     func = call.func
     name = name_of(func)
@@ -95,38 +116,4 @@ def _writes_to(function: FunctionNode, name: str) -> bool:
             case ast.Subscript(value=ast.Name(id=owner), ctx=ast.Store()):
                 if owner == name:
                     return True
-    return False
-
-
-def _is_bound_and_written(script: Script, node: ast.expr, assign: ast.Assign, depth: int) -> bool:
-    """`part = buffer[i : i + n]`, and `part += 1`."""
-    for target in assign.targets:
-        value = assign.value
-        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
-            pairs = zip(target.elts, value.elts, strict=False)
-            names = [name for name, given in pairs if given is node]
-        else:
-            names = [target] if value is node else []
-        if any(_name_is_written(script, name, depth) for name in names):
-            return True
-    return False
-
-
-def _name_is_written(script: Script, target: ast.expr, depth: int) -> bool:
-    if depth == 0 or not isinstance(target, (ast.Name, ast.Attribute)):
-        return False
-    text = ast.unparse(target)
-    home = script.function(target)
-    same = (
-        node
-        for node, _ in script.index.of(type(target))
-        if ast.unparse(node) == text
-        and (isinstance(target, ast.Attribute) or script.function(node) is home)
-    )
-    for use in same:
-        if isinstance(use.ctx, ast.Load):
-            if is_written_to(script, use, depth - 1):
-                return True
-        elif isinstance(script.parent(use), ast.AugAssign):
-            return True
     return False

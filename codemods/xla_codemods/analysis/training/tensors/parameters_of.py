@@ -6,16 +6,17 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
+from ....flow.edges import sources
 from ...inference.values import OPTIMIZER
 from ...nodes import walk
 from ...scopes import Binding
-from ...syntax import argument_for, dict_entries, keyword
+from ...syntax import dict_entries, keyword
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
 
 _GIVE = frozenset({"parameters", "named_parameters"})
-_DEEPEST = 4  # names and functions that it is followed through
 _MOVES = frozenset("to cuda cpu float double half bfloat16 train eval requires_grad_ xpu".split())
 
 
@@ -27,21 +28,19 @@ class Sources:
 
     def of_optimizer(self, optimizer: ast.expr) -> list[ast.expr]:
         """The modules and parameters that it trains, as far as they are seen."""
-        return [
-            owner
-            for call in self._makers(optimizer, 0)
-            if (given := _given(call)) is not None
-            for owner in self._owners(given, 0)
-        ]
+        reached = reach([optimizer], self._makers)
+        calls = [c for c in reached if isinstance(c, ast.Call) and not self._makers(c)]
+        given = [call.args[0] if call.args else keyword(call, "params") for call in calls]
+        return [owner for each in given if each is not None for owner in self._owners(each)]
 
     def of_loop_around(self, node: ast.AST) -> Iterator[ast.expr]:
         """The modules whose parameters the loops around `node` go through."""
         for above in self.script.ancestors(node):
             if isinstance(above, (ast.For, ast.AsyncFor)):
-                yield from self._owners(above.iter, 0)
+                yield from self._owners(above.iter)
             elif isinstance(above, (ast.ListComp, ast.GeneratorExp)):
                 for generator in above.generators:
-                    yield from self._owners(generator.iter, 0)
+                    yield from self._owners(generator.iter)
 
     def is_parameter(self, node: ast.expr) -> bool:
         """True if `node` is what a function is given."""
@@ -84,93 +83,51 @@ class Sources:
             for statement, _ in self.script.index.assignments(text)
         ]
 
-    def _makers(self, node: ast.expr, depth: int) -> Iterator[ast.Call]:
-        """The calls that make the optimizer `node`."""
-        if depth > _DEEPEST:
-            return
-        if isinstance(node, ast.Call):
-            yield from self._inner(node, depth)
-        elif isinstance(node, (ast.Tuple, ast.List)):
-            for element in node.elts:
-                yield from self._makers(element, depth + 1)
-        elif isinstance(node, (ast.Name, ast.Attribute)):
-            for binding in self._bindings(node):
-                for value in self._values(binding):
-                    yield from self._makers(value, depth + 1)
+    def _makers(self, node: ast.expr) -> list[ast.expr]:
+        """Return what the optimizer `node` comes from; of `SAM(optimizer)` the optimizer inside."""
+        match node:
+            case ast.Call(args=[(ast.Name() | ast.Attribute()) as first, *_]):
+                return [first] if self.script.value(first).has(OPTIMIZER) else []
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return parts
+            case ast.Name() | ast.Attribute():
+                return sources(self.script, node)
+        return []
 
-    def _inner(self, call: ast.Call, depth: int) -> Iterator[ast.Call]:
-        """`call`, or the optimizer that it is put around: `SAM(optimizer)`."""
-        first = call.args[0] if call.args else None
-        if isinstance(first, (ast.Name, ast.Attribute)) and self.script.value(first).has(OPTIMIZER):
-            yield from self._makers(first, depth + 1)
-        else:
-            yield call
-
-    def _values(self, binding: Binding) -> Iterator[ast.expr]:
-        """What a name is bound to: of a parameter what this file's calls give for it."""
-        if binding.how == "parameter" and isinstance(binding.node, ast.arg):
-            name = binding.node.arg
-            arguments = self.script.parent(binding.node)
-            function = self.script.parent(arguments) if arguments is not None else None
-            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                is_method = isinstance(self.script.parent(function), ast.ClassDef)
-                own = function.name
-                if own == "__init__":
-                    own = getattr(self.script.parent(function), "name", own)
-                for call, _ in self.script.index.calls_of(own):
-                    given = argument_for(name, function, call, skip_self=is_method)
-                    if given is not None:
-                        yield given
-        elif binding.value is not None:
-            if len(binding.path) == 1 and isinstance(binding.value, (ast.Tuple, ast.List)):
-                index = binding.path[0]
-                yield from (
-                    binding.value.elts if index < 0 else binding.value.elts[index : index + 1]
-                )
-            else:
-                yield binding.value
-
-    def _owners(self, node: ast.expr, depth: int) -> Iterator[ast.expr]:
+    def _owners(self, node: ast.expr) -> Iterator[ast.expr]:
         """`model` of `model.parameters()`, wherever it stands in `node`; `weight` of `[weight]`; also by a name."""
-        if depth > _DEEPEST:
-            return
-        seen = False
-        for part in walk(node):
-            match part:
-                case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _GIVE:
-                    seen = True
-                    yield owner
-        if seen:
-            return
-        if isinstance(node, (ast.List, ast.Tuple)):
-            for element in node.elts:
-                element = dict(dict_entries(element)).get("params", element)
-                if not isinstance(element, ast.Call):
-                    yield from self._owners(element, depth + 1)
-        elif isinstance(node, (ast.Name, ast.Attribute)):
-            yield from self._by_name(node, depth)
-        elif isinstance(node, (ast.Call, ast.ListComp, ast.GeneratorExp)):
-            inner = node.args[-1:] if isinstance(node, ast.Call) else [node.generators[0].iter]
-            for iterated in inner:
-                yield from self._owners(iterated, depth + 1)
+        for part in reach([node], self._parts):
+            yield from _given_by(part)
+            if isinstance(part, ast.Attribute):  # `[table.weight]`, but `self.weight` itself
+                yield part if ast.unparse(part.value) == "self" else part.value
+            elif isinstance(part, ast.Name):
+                below = reach(self._parts(part), self._parts)
+                if not any(isinstance(b, ast.Name | ast.Attribute) or _given_by(b) for b in below):
+                    yield part
 
-    def _by_name(self, node: ast.Name | ast.Attribute, depth: int) -> Iterator[ast.expr]:
-        if isinstance(node, ast.Attribute):  # `[table.weight]`, but `self.weight` itself
-            is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
-            yield node if is_own else node.value
-            return
-        bindings = self._bindings(node)
-        found = [
-            owner
-            for binding in bindings
-            for value in self._values(binding)
-            for owner in self._owners(value, depth + 1)
-        ]
-        if found:
-            yield from found
-        else:
-            yield node
+    def _parts(self, node: ast.expr) -> list[ast.expr]:
+        """Return what holds the parameters that `node` holds."""
+        if _given_by(node):
+            return []
+        match node:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                entries = [dict(dict_entries(part)).get("params", part) for part in parts]
+                return [entry for entry in entries if not isinstance(entry, ast.Call)]
+            case ast.Name():
+                return sources(self.script, node)
+            case ast.Call(args=args):
+                return args[-1:]
+            case ast.ListComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+                return [first.iter]
+        return []
 
 
-def _given(call: ast.Call) -> ast.expr | None:
-    return call.args[0] if call.args else keyword(call, "params")
+def _given_by(node: ast.expr) -> list[ast.expr]:
+    """Return `model` of each `model.parameters()` in `node`."""
+    return [
+        part.func.value
+        for part in walk(node)
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr in _GIVE
+    ]
