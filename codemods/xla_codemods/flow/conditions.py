@@ -1,4 +1,4 @@
-"""The conditions under which code runs, and a three-valued evaluator of conditions: True, False or unknown."""
+"""The conditions under which code runs, and their results: True, False or unknown."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _File(Protocol):
 def conditions(
     file: _File, node: ast.AST, *, refusals: bool = True
 ) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield the tests that decide if `node` runs, each with the result that lets it run; nearer ones first.
+    """Yield the tests that decide if `node` runs, each with the result that lets it run.
 
-    `refusals`: also those that raise an exception otherwise.
+    Nearer tests come first. `refusals`: also tests that raise an exception otherwise.
     """
     leaves = _LEAVES if refusals else _LEAVES[1:]
     child = node
@@ -72,7 +72,7 @@ def is_in_body(child: ast.AST, branch: ast.If | ast.IfExp) -> bool:
 
 
 def truth(test: ast.expr, known: Callable[[ast.expr], bool | None]) -> bool | None:
-    """Return the result of `test`, or None if it is unknown. `known` returns the result of its parts."""
+    """Return the result of `test`, None if unknown. `known` returns the results of its parts."""
     result = known(test)
     if result is not None:
         return result

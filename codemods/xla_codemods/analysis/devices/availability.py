@@ -47,7 +47,7 @@ OTHER_ACCELERATORS = frozenset({"xpu", "mps", "npu", "hpu", "mlu", "musa", "priv
 
 
 def asks_availability(script: ParsedFile, node: ast.expr, *, others: bool = False) -> bool:
-    """Return True if `node` checks only that an accelerator is present; with `others`, also one of another make."""
+    """Return True if `node` only checks for an accelerator; `others`: of another make, too."""
     return all(_result(script, node, present, others) is present for present in (True, False))
 
 
@@ -96,10 +96,10 @@ def _counts_devices(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def whole_choice(script: ParsedFile, node: ast.expr) -> Spec | None:
-    """Return the device of `"cuda" if torch.cuda.is_available() else "cpu"`: the accelerator, or else the host.
+    """Return the device of `"cuda" if torch.cuda.is_available() else "cpu"`.
 
-    The choice may also be one over other makes (`"mps" if ...`), and one of `torch.device(...)` calls. With any other
-    condition it is None.
+    Other makes (`"mps" if ...`) and calls of `torch.device` may be among the choices. With any
+    other condition, return None.
     """
     if not isinstance(node, ast.IfExp) or isinstance(node.test, ast.Name):
         return None

@@ -37,7 +37,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
-    """Return True if the code branches when the package of `dotted` is missing: `try: import x`, `if HAS_X:`.
+    """Return True if the code branches when the package of `dotted` is missing: `if HAS_X:`.
 
     That is so if such a test decides whether `node` runs, or whether its name is imported.
     """
@@ -59,7 +59,7 @@ def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
 def _is_optional(
     script: ParsedFile, node: ast.AST, named: re.Pattern[str], *, is_import: bool = False
 ) -> bool:
-    """Return True if a test of the package, or an attempt to import it, decides whether `node` runs."""
+    """Return True if a test or an attempt to import the package decides whether `node` runs."""
 
     def installed(part: ast.expr) -> bool | None:
         match part:

@@ -1,4 +1,4 @@
-"""The expressions that a value may be made of: parts, elements, arguments of calls, and what names are bound to."""
+"""The expressions that a value may be made of: parts, arguments of calls, values of names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MadeOf:
 
     @cached_property
     def _fields(self) -> dict[str, list[ast.expr]]:
-        """What the bodies of classes give to names: `where: str = "cuda"`, read as `config.where`."""
+        """Return the values of names in classes: `where: str = "cuda"`, read as `config.where`."""
         found: dict[str, list[ast.expr]] = {}
         for owner, _ in self.script.index.of(ast.ClassDef):
             for statement in owner.body:
@@ -63,7 +63,7 @@ class MadeOf:
         return found
 
     def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
-        """What a call may make its result of; calls of torch's have had their devices, and functions of the file choose."""
+        """Yield what a call may make its result of; nothing for torch and functions of the file."""
         dotted = self.script.dotted(call.func, scope) or ""
         if dotted.startswith("torch.") and dotted != "torch.device":
             return

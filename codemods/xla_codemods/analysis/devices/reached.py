@@ -1,5 +1,6 @@
-"""Names of CUDA devices that reach a call of torch's on ways on which they are not rewritten: made of parts, taken from
-the environment, put into a list that is gone through, or a default of a class that is called otherwise.
+"""Names of CUDA devices that reach a call of torch in a form that is not rewritten.
+
+They are made of parts, read from the environment, elements of a list, or defaults of a class.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodc
 
 
 def reaching(script: Script) -> list[ast.expr]:
-    """The strings that are left as they are and become the device of a tensor or module, in source order."""
+    """Return the strings that stay and become the device of a tensor or module, in order."""
     literals = script.device_literals.all
     left = {
         found.spec.node

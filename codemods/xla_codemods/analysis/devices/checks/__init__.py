@@ -1,1 +1,1 @@
-"""Tests for CUDA: comparisons with the text of a device, and the names and strings in them."""
+"""Tests for CUDA and of devices: what they compare, what sets flags, and their results on XLA."""

@@ -16,7 +16,7 @@ _NAMESPACES = frozenset({"globals", "locals", "vars"})
 
 
 def computed_names(script: ParsedFile) -> Iterator[ast.Call | ast.Subscript]:
-    """Yield the lookups of a function, attribute or module by such a name, if it exists for CUDA and not for XLA."""
+    """Yield the lookups by such a name, if the name exists for CUDA and not for XLA."""
     for node, name in _found_by_name(script):
         pieces = _pieces(name)
         telling = [p for p in pieces if isinstance(p, ast.expr) and is_device_text(script, p)]

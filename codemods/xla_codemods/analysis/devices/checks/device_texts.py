@@ -1,4 +1,4 @@
-"""Checks of a device by its text: every place where a word for CUDA meets text made from a device."""
+"""Checks of a device by its text: a word for CUDA is compared with text made from a device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _READS = ("get", "pop", "__getitem__")
 
 
 class TextCheck(NamedTuple):
-    """A check at `node`: of a `text`, in a `table`, of a `module` of torch given as a string, or by a computed `name`."""
+    """A check at `node`: of a `text`, in a `table`, of a `module` of torch, or by a `name`."""
 
     node: ast.expr | ast.pattern
     of: str = "text"
@@ -69,7 +69,7 @@ def _comparisons(script: ParsedFile) -> Iterator[TextCheck]:
 
 
 def _calls(script: ParsedFile) -> Iterator[TextCheck]:
-    """Yield `re.match("cuda", str(device))`, `str(device).find("cuda")`, `operator.eq(device.type, "cuda")`."""
+    """Yield `re.match("cuda", str(device))` and `str(device).find("cuda")`."""
     for name in (*_METHODS, *{function.rpartition(".")[2] for function in _FUNCTIONS}):
         for call, _ in script.index.calls_of(name):
             if script.dotted(call.func) in _FUNCTIONS:
@@ -103,7 +103,7 @@ def _is_table(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _checks_the_runtime(script: ParsedFile, sides: list[ast.expr]) -> bool:
-    """Return True for `kind == "cuda"` with `kind = xla.device_type()`, which tests for CUDA itself."""
+    """Return True for `kind == "cuda"` with `kind = xla.device_type()`: a test for CUDA."""
     loops = [b for side in sides if isinstance(side, ast.Name) for b in script.reaching(side)]
     return not any(b.how == "for" for b in loops) and any(
         is_xla_or_renamed(script, part) and not is_renamed(script, part) for part in sides

@@ -1,4 +1,4 @@
-"""Flags that are True if there is an accelerator: `use_cuda`, `self.on_gpu`, `config["cuda"]`, whatever sets them."""
+"""Flags that are True if there is an accelerator: `use_cuda`, `self.on_gpu`, `config["cuda"]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEVICES = frozenset({"cpu", "cuda"})
 
 
 def is_question(script: ParsedFile, node: ast.AST) -> bool:
-    """Return True if `node` itself tests for an accelerator: a call, a comparison of a device, `x.is_cuda`."""
+    """Return True if `node` itself tests for an accelerator: a call, a comparison, `x.is_cuda`."""
     match node:
         case ast.Compare(left=left, comparators=[right]):
             devices = [n for n in (left, right) if getattr(n, "value", None) not in _DEVICES]
@@ -36,7 +36,7 @@ def is_question(script: ParsedFile, node: ast.AST) -> bool:
 
 
 def is_flag(script: ParsedFile, node: ast.AST) -> bool:
-    """Return True if `node` is a flag for CUDA: by its name, or because a question for an accelerator sets it."""
+    """Return True if `node` is a flag for CUDA by its name, or if a test for CUDA sets it."""
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return False
     if script.dotted(node):  # `torch.cuda` itself, a module's constant
@@ -53,7 +53,7 @@ def questions_of(script: ParsedFile, flag: ast.AST) -> Iterator[ast.expr]:
 
 
 def _given(script: ParsedFile, node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what `node` is True by: the parts of a condition, and the values of a name, an attribute or an entry."""
+    """Yield what makes `node` True: the parts of a condition, and the values of a name."""
     match node:
         case ast.BoolOp(op=ast.And(), values=values):
             yield from values

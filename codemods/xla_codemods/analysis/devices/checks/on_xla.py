@@ -1,4 +1,4 @@
-"""The results of tests on XLA, and the code that does not run there: `if is_torch_xla_available(): ... else: ...`."""
+"""The results of tests on XLA, and the code that does not run there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Stays = Callable[["ParsedFile", ast.expr], bool]
 
 
 def is_guarded(script: ParsedFile, node: ast.AST) -> bool:
-    """Return True if `node` does not run on XLA, because of tests for CUDA that no rule rewrites."""
+    """Return True if `node` does not run on XLA, because a test for CUDA is not rewritten."""
     return _is_dead(script, node, _stays)
 
 
@@ -57,7 +57,7 @@ def without_dead(
     Args:
         script: the file.
         found: its findings.
-        of_what_runs: codes of what is no finding in code that XLA does not reach; others say why it does not.
+        of_what_runs: codes that are no findings in code that XLA does not reach.
     """
     return [f for f in found if not _is_of_dead_code(script, f, f.code in of_what_runs)]
 
@@ -73,7 +73,7 @@ def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bo
     if of_what_runs and not script.trains and script.source.mentions("tensorrt", "trt"):
         path = script.path.replace("/", "_").rpartition(".")[0]
         if any(map(_TENSORRT.search, [path, *names])):
-            return True  # `class TRTModel:` and `export/tensorrt/run.py` run what TensorRT has compiled
+            return True  # `class TRTModel:`, `export/tensorrt/run.py`
     return _is_dead(script, node, chooses_kernels if about_run else None)
 
 
@@ -85,7 +85,7 @@ def _is_dead(script: ParsedFile, node: ast.AST, stays: Stays | None) -> bool:
 
 
 def _is_behind(script: ParsedFile, node: ast.AST, stays: Stays | None) -> bool:
-    """Return True if `node` is the other branch of one that imports torch_xla, or follows a return for old hardware."""
+    """Return True if the other branch imports torch_xla, or CUDA's hardware decides before."""
     around = script.parent(node)
     if isinstance(around, ast.If) and node in around.orelse and any(map(_is_for_xla, around.body)):
         return True
@@ -146,7 +146,7 @@ def _as_equality(script: ParsedFile, test: ast.expr, stays: Stays | None) -> boo
 
 
 def _tests_cuda(script: ParsedFile, node: ast.expr, stays: Stays) -> bool:
-    """Return True for `torch.cuda.is_available()`, `x.is_cuda` and `device.type == "cuda"`, if they stay."""
+    """Return True for tests such as `x.is_cuda` and `device.type == "cuda"`, if they stay."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if name == _OF_LIBRARIES:
             return True

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 # Functions whose result contains the text or the elements of their arguments.
 _MADE_OF_ARGUMENTS = frozenset(
-    "str repr format ascii getattr set list tuple sorted frozenset next iter map min max any enumerate zip dict OrderedDict "
-    "defaultdict ChainMap MappingProxyType fromkeys compile".split()
+    "str repr format ascii getattr set list tuple sorted frozenset next iter map min max any "
+    "enumerate zip dict OrderedDict defaultdict ChainMap MappingProxyType fromkeys compile".split()
 )
 # Methods whose result contains the text or the elements of their object.
 _MADE_OF_OWNER = frozenset(
-    "casefold encode lower lstrip partition replace removeprefix removesuffix rpartition rsplit rstrip split strip title upper "
-    "__repr__ __str__ items keys values".split()
+    "casefold encode lower lstrip partition replace removeprefix removesuffix rpartition rsplit "
+    "rstrip split strip title upper __repr__ __str__ items keys values".split()
 )
 _TYPES = "torch.cuda"  # what the names of CUDA's tensor types begin with
 
 
 def is_cuda_word(script: ParsedFile, node: ast.AST | None) -> bool:
-    """Return True if `node` may be a word for CUDA, or a collection or table of words without XLA's."""
+    """Return True if `node` may be a word for CUDA, or words or a table without XLA's."""
     return any("cuda" in word for word in script.cached(_Origins).words(node))
 
 
@@ -47,7 +47,7 @@ def is_device_text(script: ParsedFile, node: ast.AST | None, *, typed: bool = Fa
 
 
 def pairs(script: ParsedFile, one: Iterable[ast.AST], other: Iterable[ast.AST]) -> bool:
-    """Return True if a part of one side is the text of a device, and a part of the other a word for CUDA."""
+    """Return True if one side has the text of a device, and the other side a word for CUDA."""
     others = list(other)
     return any(
         _pairs(script, a, b) or _pairs(script, b, a) for a in one for b in others if a is not b
@@ -190,7 +190,7 @@ def _spelled(table: ast.expr) -> str:
 
 
 def _is_called_cuda(node: ast.AST) -> bool:
-    """Return True for `Device.CUDA`, `consts.CUDA_DEVICE` and `DeviceType.GPU.value`, also of an unknown module."""
+    """Return True for `Device.CUDA`, `consts.CUDA_DEVICE` and `DeviceType.GPU.value`."""
     if isinstance(node, ast.Attribute) and node.attr in {"value", "name"}:
         node = node.value
     if isinstance(node, ast.Attribute):

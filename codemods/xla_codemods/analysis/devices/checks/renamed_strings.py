@@ -1,4 +1,4 @@
-"""Strings that say "xla" once a script is rewritten, whatever they are called: `kind = "cuda" if use_cuda else "cpu"`."""
+"""Strings that become "xla" in the rewritten script: `kind = "cuda" if use_cuda else "cpu"`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def is_renamed(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` may be such a string, or a choice of one, so comparisons with "cuda" must change."""
+    """Return True if `node` may be such a string: comparisons of it with "cuda" must change."""
     return _comes_from(script, node, lambda value: _is_such_a_string(script, value))
 
 
@@ -44,7 +44,7 @@ def _literals(script: ParsedFile) -> set[ast.AST]:
 
 
 def _is_such_a_string(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` is such a string itself, or a name or result of another module, before the rewrite or after."""
+    """Return True if `node` is such a string, or a name or result of a module that has one."""
     name, project = node.func if isinstance(node, ast.Call) else node, script.project
     if node in script.cached(_literals) or project is None:
         return node in script.cached(_literals)

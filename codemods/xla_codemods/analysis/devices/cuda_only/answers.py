@@ -1,4 +1,4 @@
-"""The uses of the result of a function that tests for CUDA: its calls, and code that passes or registers it."""
+"""The uses of a function that tests for CUDA: its calls, and code that passes or registers it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _returns_a_constant(statement: ast.stmt) -> bool:
 
 
 def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedFile, ast.expr]]:
-    """Return the calls of the function, and the names of it that are passed or stored, in all files of the program."""
+    """Return the calls of the function, and other uses of its name, in all files."""
     project = script.project
     is_method = isinstance(script.parent(function), ast.ClassDef)
     named = script.index.attributes if is_method else script.index.names

@@ -1,4 +1,4 @@
-"""CUDA-only code, and tests for CUDA that choose it: if such a test is False, the code for XLA is chosen."""
+"""CUDA-only code, and tests for CUDA that choose it: on XLA, False is their right result."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _Use = tuple["ParsedFile", ast.expr]
 
 
 def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` checks for CUDA to choose CUDA-only code, so that False is the right result on XLA.
+    """Return True if `node` checks for CUDA to choose CUDA-only code.
 
     The result may be passed on by names and functions. Then all their uses must choose such code.
     """
@@ -89,7 +89,7 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _is_used_for_kernels(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` is passed on by names and functions, and all their uses choose kernels."""
+    """Return True if names or functions pass `node` on, and all their uses choose kernels."""
     start: _Use = (script, node)
     uses = reach([start], _passed_on)
     ends = [use for use in uses if use != start and (_chooses(*use) or not _passed_on(use))]
@@ -97,7 +97,7 @@ def _is_used_for_kernels(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _passed_on(use: _Use) -> list[_Use]:
-    """Return the uses of the name or the function that the result of `use` is bound to or returned by."""
+    """Return the uses of the name that `use` is bound to, or of the function that returns it."""
     script, node = use
     function = is_answer(script, node)
     if function is not None:
@@ -131,7 +131,7 @@ _JOINS = (ast.BoolOp, ast.UnaryOp, ast.Compare)
 
 
 def _use_chooses(script: ParsedFile, use: ast.expr) -> bool:
-    """Return True if `use` chooses kernels, or passes or registers the function that it names together with one."""
+    """Return True if `use` chooses kernels, or passes the function that it names with one."""
     if any(binding.how == "assign" for binding in script.bindings(use)):
         return _chooses(script, use)
     parent = script.parent(use)
@@ -215,13 +215,13 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
 
 
 def leaves_the_rest(statement: ast.If) -> bool:
-    """Return True for `if not torch.cuda.is_available(): return model(x)`: the code below is for CUDA."""
+    """Return True for `if not torch.cuda.is_available(): return model(x)`."""
     noes = denials(statement.test)
     return not statement.orelse and bool(noes) and all(isinstance(no, ast.UnaryOp) for no in noes)
 
 
 def is_answered_by_the_hardware(statement: ast.stmt) -> bool:
-    """Return True for `if torch.cuda.get_device_capability()[0] < 8: return False`: the code below runs on CUDA only."""
+    """Return True for `if torch.cuda.get_device_capability()[0] < 8: return False`."""
     match statement:
         case ast.If(test=test, body=[*_, ast.Return(value=ast.Constant(value=(False | None)))]):
             return "get_device_capability" in ast.unparse(test)
@@ -233,7 +233,7 @@ def _text(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> str:
 
 
 def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bool:
-    """Return True if `parts` are CUDA-only code, by the names in them or by what these names mean."""
+    """Return True if `parts` are CUDA-only code, by their names or what the names mean."""
     nodes = [node for part in parts for node in walk(part)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     text = moving = _without_helpers(script, parts, calls)
@@ -285,7 +285,7 @@ def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
 
 
 def _imports_kernels(script: ParsedFile, node: ast.AST) -> bool:
-    """Return True if `node` imports a module of the project that compiles or loads kernels: `from .ops.spmm import spmm`."""
+    """Return True if `node` imports a module of the project that compiles or loads kernels."""
     if script.project is None or not isinstance(node, (ast.Import, ast.ImportFrom)):
         return False
     modules, path = script.project.modules, script.project.path
@@ -304,7 +304,7 @@ def _imports_kernels(script: ParsedFile, node: ast.AST) -> bool:
 def _without_helpers(
     script: ParsedFile, parts: Sequence[ast.stmt | ast.expr], calls: list[ast.Call]
 ) -> str:
-    """Return the text of `parts`, without the project's functions that are not kernels: `clear_cuda_memory()`."""
+    """Return the text of `parts`, without functions that are no kernels: `clear_cuda_memory()`."""
     text = _text(script, parts)
     for call in calls:
         name = f"{name_of(call.func)}("
@@ -314,7 +314,7 @@ def _without_helpers(
 
 
 def _is_a_helper(script: ParsedFile, call: ast.Call) -> bool:
-    """Return True if `call` runs a function that calls only torch, Python and functions like itself, and no kernel."""
+    """Return True if `call` runs a function that calls only torch and Python, and no kernel."""
     function: ast.AST | None = script.value(call.func).definition
     function = function or script.local_method(call.func)
     scope: Scope | None = script.module
@@ -329,7 +329,7 @@ def _is_a_helper(script: ParsedFile, call: ast.Call) -> bool:
 
 
 def _called(function: ast.AST, home: Scope) -> Iterator[ast.AST]:
-    """Yield the functions of the module `home` whose names speak of CUDA and that `function` calls."""
+    """Yield the functions of the module `home` with CUDA in their names that `function` calls."""
     for node in walk(function):
         if isinstance(node, ast.Call) and _NAMED.search(f"{getattr(node.func, 'id', '')}("):
             made = [b.node for b in home.bindings.get(name_of(node.func), ()) if b.how == "def"]
@@ -358,7 +358,7 @@ def answers_no(statement: ast.If) -> bool:
 
 
 def denials(test: ast.expr) -> list[ast.expr]:
-    """Return `not a`, and both of `not a or not b`: both hold below such a test. None of other tests."""
+    """Return `not a`, and both of `not a or not b`; nothing of other tests."""
     tests = test.values if isinstance(test, ast.BoolOp) else [test]
     joined = not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or)
     return tests if joined and all(map(_is_a_no, tests)) else []
@@ -374,7 +374,7 @@ def _is_a_no(test: ast.expr) -> bool:
 
 
 def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` stands in a function that has to do with kernels: it may choose one of them."""
+    """Return True if `node` is in a function that has to do with kernels: it may choose one."""
     function = script.function(node)
     if function is None or function.name in {"main", "train"} or _only_serves(script, node):
         return False
@@ -389,7 +389,7 @@ def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
 
 
 def _only_serves(script: ParsedFile, node: ast.expr) -> bool:
-    """Return True if `node` only decides about services of torch.cuda: `if x.is_cuda: torch.cuda.synchronize()`."""
+    """Return True for `if x.is_cuda: torch.cuda.synchronize()`: only services are decided."""
     match script.statement(node):
         case ast.If(body=body, orelse=[]):
             calls = [

@@ -1,4 +1,4 @@
-"""Names that hold the number of a process without saying so: `gpu` of `mp.spawn(worker)`, `local = int(os.environ["LOCAL_RANK"])`."""
+"""Names that hold a rank without saying so: `gpu` of a worker that `mp.spawn` starts."""
 
 from __future__ import annotations
 

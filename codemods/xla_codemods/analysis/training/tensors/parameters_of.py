@@ -95,7 +95,7 @@ class Sources:
         return []
 
     def _owners(self, node: ast.expr) -> Iterator[ast.expr]:
-        """`model` of `model.parameters()`, wherever it stands in `node`; `weight` of `[weight]`; also by a name."""
+        """Yield `model` of `model.parameters()` in `node`, and `weight` of `[weight]`."""
         for part in reach([node], self._parts):
             yield from _given_by(part)
             if isinstance(part, ast.Attribute):  # `[table.weight]`, but `self.weight` itself
