@@ -104,27 +104,19 @@ def _passed_on(use: _Use) -> list[_Use]:
         return uses_of(script, function)
     statement = script.statement(node)
     parts = takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(node))
+    if not all(isinstance(part, _JOINS) for part in parts):
+        return []
+    reads: list[ast.expr] = []
     match statement:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)]):
-            if all(isinstance(part, _JOINS) for part in parts) and not _is_read_elsewhere(
-                script, attr
-            ):
+            project = script.project
+            if project is None or not project.modules.with_word(attr) - {project.path}:
                 named = script.index.attributes(attr)
-                return [(script, read) for read, _ in named if isinstance(read.ctx, ast.Load)]
-        case (
-            ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target)
-        ):
-            found = script.index.scope(target).find(target.id)
-            if found is not None and all(isinstance(part, _JOINS) for part in parts):
-                reads = script.index.reads_of(found[0], target.id)
-                return [(script, r) for r in reads if script.statement(r) is not statement]
-    return []
-
-
-def _is_read_elsewhere(script: ParsedFile, attr: str) -> bool:
-    """Return True if another module has a name `attr`."""
-    project = script.project
-    return project is not None and bool(project.modules.with_word(attr) - {project.path})
+                reads = [read for read, _ in named if isinstance(read.ctx, ast.Load)]
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            found = script.index.scope(node).find(name)
+            reads = [*script.index.reads_of(found[0], name)] if found is not None else []
+    return [(script, read) for read in reads if script.statement(read) is not statement]
 
 
 _JOINS = (ast.BoolOp, ast.UnaryOp, ast.Compare)
