@@ -256,8 +256,9 @@ def _among(
     elif rest is None or asked is None or not sure:
         return
     elif rest == ["cpu"] and isinstance(subject, (ast.Name, ast.Attribute)):
-        text = f'({script.xla}.is_accelerator({{0}}) or {{1}} == "cpu")'
-        yield _finding(script, node, f"{'not ' if negated else ''}{text}", (asked, subject))
+        no = "not " if negated else ""
+        text = f"{script.xla}.is_accelerator({{0}})"
+        yield _finding(script, node, f'{no}({text} or {{1}} == "cpu")', (asked, subject))
     else:
         yield RULE.finding(
             script, node, 'XLA is not among these devices: add "xla"', severity=WARNING
