@@ -123,6 +123,18 @@ def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 # Where an expression that took another's place may need parentheses.
+def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a value without its parentheses if it is an atom on one line: `f(x=g())`, of `f(x=(a if b else c))`."""
+    if not isinstance(node, _ATOMS) or not node.lpar:
+        return node
+    plain = node.with_changes(lpar=[], rpar=[])
+    around = (*(p.whitespace_after for p in node.lpar), *(p.whitespace_before for p in node.rpar))
+    has_comments = any("#" in _MODULE.code_for_node(space) for space in around)
+    return node if has_comments or "\n" in _MODULE.code_for_node(plain) else plain
+
+
+_MODULE = cst.Module([])
+
 OPERANDS: dict[
     type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
 ] = {
@@ -137,4 +149,8 @@ OPERANDS: dict[
     cst.ComparisonTarget: (("comparator", _operand),),
     cst.IfExp: (("body", _branch), ("test", _branch)),
     cst.StarredElement: (("value", _operand),),
+    cst.Arg: (("value", _whole),),
+    cst.Assign: (("value", _whole),),
+    cst.DictElement: (("value", _whole),),
+    cst.Param: (("default", _whole),),
 }

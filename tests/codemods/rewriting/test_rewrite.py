@@ -422,3 +422,18 @@ def test_a_try_goes_with_all_that_could_fail_in_it(handler: str) -> None:
 def test_a_function_whose_try_was_all_keeps_a_body() -> None:
     source = "import torch\ndef f():\n    try:\n        torch.cuda.empty_cache()\n    except ValueError:\n        pass\n"
     assert migrated(source).endswith("def f():\n    pass\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f(a=(torch.cuda.is_available()))", "f(a=xla.is_available())"),
+        ("f(\n    (\n        torch.cuda.is_available()\n    )\n)", "f(\n    xla.is_available()\n)"),
+        ("a = (torch.cuda.is_available())", "a = xla.is_available()"),
+        ("a = {'b': (torch.cuda.is_available())}", "a = {'b': xla.is_available()}"),
+        ("a = (  # why\n    torch.cuda.is_available()\n)", "a = (  # why\n    xla.is_available()\n)"),
+        ("assert(torch.cuda.is_available())", "assert(xla.is_available())"),
+    ],
+)  # fmt: skip
+def test_parentheses_of_what_becomes_a_call(before: str, after: str) -> None:
+    assert migrated(f"import torch\n{before}\n").endswith(f"\n{after}\n")
