@@ -87,6 +87,13 @@ def migrated(fixture: Fixture, unsafe: bool = False) -> dict[str, str | bytes]:
         return _migrated(fixture, unsafe)
 
 
+def rewritten(fixture: Fixture) -> bytes:
+    """Return the script that is written for torch_xla by hand, rewritten to the runtime."""
+    options = Options(origin="torch_xla")
+    with _MIGRATING:
+        return migrate(fixture.hand.read_bytes(), options, str(fixture.hand)).data
+
+
 # Tests ask in threads, and CPython 3.11's `ast.parse` fails now and then in two at a time.
 _MIGRATING = threading.Lock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import pickle
 from collections.abc import Callable, Mapping
@@ -14,7 +15,15 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision, Side
 
 from .. import warm
-from .fixtures import Fixture
+from .fixtures import Fixture, rewritten
+
+ONE_AFTER_THE_OTHER = """
+import runpy, sys
+words = sys.argv[1:]
+for name in ("by_hand", "rewritten"):
+    sys.argv = [f"{name}.py", *(word.replace("NAME", name) for word in words)]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def observed(script: str, side: str, place: Path, **options: Any) -> ObservedRun:
@@ -76,9 +85,42 @@ def trained(
     )
 
 
-def trained_by_hand(fixture: Fixture, place: Path) -> ObservedRun:
-    """The fixture's script that is written for torch_xla by hand, in float32."""
-    return once(f"{fixture.name}-by-hand", lambda: trained(fixture, fixture.hand, place))
+def by_hand_and_rewritten(fixture: Fixture, place: Path) -> tuple[ObservedRun, ObservedRun]:
+    """Return the runs of the fixture's script for torch_xla, and of the same script rewritten to the runtime.
+
+    One process trains both, in float32. The second compiles only graphs that the first did not.
+    The first run's last step also counts what the scripts do after it and before the next step.
+    """
+    both = once(f"{fixture.name}-by-hand", lambda: _both(fixture, place))
+    half = len(both.steps) // 2
+    return _part(both, slice(half)), _part(both, slice(half, None))
+
+
+def _both(fixture: Fixture, place: Path) -> ObservedRun:
+    for name in ("by_hand", "rewritten"):
+        (place / "out" / name).mkdir(parents=True)
+    return run(
+        fixture.hand,
+        fixture.args("float32", place / "out" / "NAME"),
+        side="target",
+        steps=2 * fixture.steps,
+        precision="float32",
+        cwd=fixture.folder,
+        replace={
+            fixture.hand.name: ONE_AFTER_THE_OTHER,
+            "by_hand.py": fixture.hand.read_bytes(),
+            "rewritten.py": rewritten(fixture),
+        },
+        timeout=300.0,
+        python=warm.for_side("target", *fixture.imports()),
+        folder=place / "run",
+        env={"OMP_NUM_THREADS": "1"},
+    )
+
+
+def _part(both: ObservedRun, steps: slice) -> ObservedRun:
+    traces = [dataclasses.replace(trace, steps=trace.steps[steps]) for trace in both.traces]
+    return dataclasses.replace(both, traces=traces)
 
 
 def once(name: str, observe: Callable[[], ObservedRun]) -> ObservedRun:

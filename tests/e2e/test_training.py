@@ -13,7 +13,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision
 
 from .fixtures import SINGLE, Fixture, migrated
-from .observed import trained, trained_by_hand
+from .observed import by_hand_and_rewritten, trained
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -25,7 +25,7 @@ def observe(
     """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla)."""
     own = place / f"{name}-{precision}-{shake}"
     if name == "hand":
-        return trained_by_hand(fixture, own)
+        return by_hand_and_rewritten(fixture, own)[0]
     return trained(
         fixture,
         fixture.script,
