@@ -105,21 +105,24 @@ def python(*modules: str, executable: str = sys.executable) -> str:
     """An interpreter that has imported the modules, started where no process has asked for it yet."""
     folder = Path(shared())
     client = folder / f"{zlib.crc32(' '.join(modules).encode()):x}" / "python"
+    base = next((b for b in (TORCH_XLA, TORCH) if modules[: len(b)] == b != modules), ())
+    start_with = python(*base) if base else sys.executable
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not client.exists():
             client.parent.mkdir(exist_ok=True)
-            _start(client, modules, executable)
+            _start(client, modules, executable, start_with)
     return str(client)
 
 
-def _start(client: Path, modules: tuple[str, ...], executable: str) -> None:
+def _start(client: Path, modules: tuple[str, ...], executable: str, start_with: str) -> None:
+    """Start the interpreter with `start_with`: another one that has imported some of the modules, or Python."""
     address = _address(str(client))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     env |= {"PJRT_DEVICE": "CPU", _EXECUTABLE: executable}
     with (client.parents[1] / "alive").open("rb") as alive:  # the server ends where this does
         server = subprocess.Popen(
-            [sys.executable, str(_SERVER), address, *modules],
+            [start_with, str(_SERVER), address, *modules],
             env=env,
             stdin=alive,
             stdout=subprocess.PIPE,

@@ -12,6 +12,8 @@ import pytest
 from xla_migrate.cli import main
 from xla_migrate.target.run.health import Health, Replica, examined, faults
 
+from ... import warm
+
 
 def _replica(rank: int, *done: str, **more: dict[str, object]) -> Replica:
     results: dict[str, dict[str, object]] = {name: {} for name in done}
@@ -62,8 +64,9 @@ def test_usage() -> None:
     ],
 )
 def test_a_fault_of_one_of_two_real_replicas(
-    fault: str, told: str, timeout: int, tmp_path: Path
+    fault: str, told: str, timeout: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "executable", warm.choosing())
     script = tmp_path / "probe.py"
     script.write_text(
         "import sys\nimport torch\nfrom xla_migrate import runtime as xla\n"
@@ -83,6 +86,7 @@ def test_a_fault_of_one_of_two_real_replicas(
 @pytest.mark.e2e
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PJRT_DEVICE", "CPU")
+    monkeypatch.setattr(sys, "executable", warm.choosing())
     assert main(["doctor", "--devices", "--nproc=2", "--output-format=json"]) == 0
     checks = {c["name"]: c for c in json.loads(capsys.readouterr().out)["checks"]}
     assert checks["devices"]["status"] == "ok"

@@ -18,6 +18,8 @@ from xla_migrate.cli import main
 from xla_migrate.target.run import checkpoints
 from xla_migrate.target.run.retrying import RESTARTS, RESUME, RetryOptions, retried
 
+from ... import warm
+
 SCRIPT = Path(__file__).parent / "scripts" / "train.py"
 
 
@@ -241,7 +243,8 @@ def _trained(folder: Path, name: str, env: dict[str, str], *more: str) -> tuple[
     out = folder / name
     out.mkdir()
     losses = folder / f"{name}.losses"
-    command = [sys.executable, str(SCRIPT), "--out", str(out), "--losses", str(losses), *more]
+    python = warm.for_side("target" if "--xla" in more else "reference")
+    command = [python, str(SCRIPT), "--out", str(out), "--losses", str(losses), *more]
     resume = ("--checkpoints", str(out / "*.pt"), "--resume-option", "--resume {checkpoint}")
     child = _run(*resume, "--", *command, env=env)
     _, told = child.communicate(timeout=300)
@@ -249,11 +252,19 @@ def _trained(folder: Path, name: str, env: dict[str, str], *more: str) -> tuple[
     return losses, told
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The losses of an uninterrupted run."""
+    losses, told = _trained(tmp_path_factory.mktemp("whole"), "whole", {})
+    assert told == ""
+    return losses
+
+
 @pytest.mark.e2e
 @pytest.mark.parametrize("how", ["kill", "raise", "write"])
-def test_losses_after_a_resume_equal_the_uninterrupted_run_s(how: str, tmp_path: Path) -> None:
-    whole, told = _trained(tmp_path, "whole", {})
-    assert told == ""
+def test_losses_after_a_resume_equal_the_uninterrupted_run_s(
+    how: str, whole: Path, tmp_path: Path
+) -> None:
     at = random.randrange(5, 28)
     env = {"KILL_AT": str(at), "KILL_HOW": how}
     resumed, told = _trained(tmp_path, "resumed", env)
@@ -274,16 +285,15 @@ def test_losses_on_xla_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_below_torchrun_s_elastic_restarts(tmp_path: Path) -> None:
-    whole, _ = _trained(tmp_path, "whole", {})
+def test_below_torchrun_s_elastic_restarts(whole: Path, tmp_path: Path) -> None:
     out, losses = tmp_path / "out", tmp_path / "losses"
     out.mkdir()
     old = out / "step_28.pt"  # of an earlier training
     old.write_bytes(b"")
     os.utime(old, (time.time() - 900,) * 2)
     worker = ["-m", "xla_migrate", "run", "--retries", "0", "--checkpoints", str(out / "*.pt")]
-    worker += ["--resume-option", "--resume {checkpoint}", "--", sys.executable, str(SCRIPT)]
-    worker += ["--out", str(out), "--losses", str(losses)]
+    worker += ["--resume-option", "--resume {checkpoint}", "--", warm.for_side("reference")]
+    worker += [str(SCRIPT), "--out", str(out), "--losses", str(losses)]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts=2"]
     done = subprocess.run(
         [*launcher, "--nproc-per-node=1", "--no-python", sys.executable, *worker],
