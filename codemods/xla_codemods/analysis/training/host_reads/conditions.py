@@ -142,7 +142,7 @@ def _may_catch(script: Script, raised: str) -> int:
     """Return the line after which the program may go on, or save the weights; 0 if there is none."""
     for node, _ in script.index.of(ast.Try):
         imports = all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Assign)) for s in node.body)
-        if not imports and any(_catches(handler, raised) for handler in node.handlers):
+        if not imports and any(_catches(script, handler, raised) for handler in node.handlers):
             return node.lineno
         if any("save" in ast.unparse(s) for s in node.finalbody):
             return node.lineno
@@ -150,17 +150,29 @@ def _may_catch(script: Script, raised: str) -> int:
     return next((call.lineno for call, _ in suppressed), 0)
 
 
-def _catches(handler: ast.ExceptHandler, raised: str) -> bool:
-    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or _may_be(raised, ast.unparse(kind)) for kind in kinds)
+def _catches(script: Script, handler: ast.ExceptHandler, raised: str) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or _may_be(script, raised, ast.unparse(kind)) for kind in caught)
 
 
-def _may_be(raised: str, caught: str) -> bool:
+def _may_be(script: Script, raised: str, caught: str) -> bool:
     """Return True if an error called `raised` may be one of those called `caught`."""
-    error, known = getattr(builtins, raised, None), getattr(builtins, caught, None)
-    if caught in _INTERRUPTS or not isinstance(error, type) or not isinstance(known, type):
-        return caught not in _INTERRUPTS
-    return issubclass(error, known)
+    kinds = reach([raised], lambda kind: _bases(script, kind))
+    known = getattr(builtins, caught, None)
+    name = known.__name__ if isinstance(known, type) else caught  # `IOError` is `OSError`
+    return caught not in _INTERRUPTS and ("" in kinds or name in kinds)
+
+
+def _bases(script: Script, error: str) -> list[str]:
+    """Return the names of the base classes of an error; an empty one if they are unknown."""
+    match [binding.node for binding in script.module.bindings.get(error, ())]:
+        case [ast.ClassDef(bases=bases)]:
+            return [ast.unparse(base) for base in bases]
+        case []:
+            known = getattr(builtins, error, None)
+            if isinstance(known, type):
+                return [known.__name__, *(base.__name__ for base in known.__bases__)]
+    return [""]
 
 
 def _saves_at_once(script: Script) -> bool:

@@ -7,6 +7,7 @@ name may give access to the array.
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
@@ -84,12 +85,8 @@ def _is_made(script: Script, made: ast.expr | None) -> bool:
 
 def _outermost(script: Script, node: ast.AST) -> ast.stmt | None:
     """Return the outermost loop of the function around `node`."""
-    found = None
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, _FUNCTIONS):
-            break
-        found = ancestor if isinstance(ancestor, _LOOPS) else found
-    return found
+    inside = takewhile(lambda a: not isinstance(a, _FUNCTIONS), script.ancestors(node))
+    return next(reversed([a for a in inside if isinstance(a, _LOOPS)]), None)
 
 
 def _is_a_fact(script: Script, load: ast.expr) -> bool:

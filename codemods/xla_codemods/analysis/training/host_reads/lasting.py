@@ -26,7 +26,9 @@ def is_stable(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=ast.Name(id=name) as owner):
             named = OPTIONS.search(name) or script.value(owner).has(ARGUMENTS)
-            return bool(named) and is_bound_once(script, owner) and not _is_set(script, node)
+            others = script.index.attributes(node.attr)
+            is_set = any(not isinstance(other.ctx, ast.Load) for other, _ in others)
+            return bool(named) and is_bound_once(script, owner) and not is_set
         case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
             root: ast.expr = inner
             last = ""
@@ -110,9 +112,3 @@ def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
                 if made in block and block.index(made) < block.index(statement):
                     return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
     return False
-
-
-def _is_set(script: Script, node: ast.Attribute) -> bool:
-    return any(
-        not isinstance(other.ctx, ast.Load) for other, _ in script.index.attributes(node.attr)
-    )

@@ -90,11 +90,11 @@ def _added_to(
     while node is not None and _passes(node):
         node = script.parent(node)
     match node:
-        case ast.Call(func=ast.Attribute(attr="append" | "extend", value=ast.Name() as owner)):
-            if isinstance(script.parent(node), ast.Expr) and len(node.args) == 1:
-                return node, owner
-        case ast.AugAssign(target=ast.Name() as owner, op=ast.Add()):
-            return node, owner
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name() as owner))
+            | ast.AugAssign(target=ast.Name() as owner, op=ast.Add())
+        ):
+            return _added_by(script, owner), owner
     return None, None
 
 
@@ -111,11 +111,12 @@ def _passes(node: ast.AST) -> bool:
 def _added_by(script: Script, node: ast.Name) -> ast.Call | ast.AugAssign | None:
     """Return what adds to the list at this use of it."""
     parent = script.parent(node)
-    if isinstance(parent, ast.AugAssign) and parent.target is node:
-        return parent
-    call = script.parent(parent) if isinstance(parent, ast.Attribute) else None
-    if isinstance(call, ast.Call) and isinstance(parent, ast.Attribute) and call.func is parent:
-        return call if parent.attr in {"append", "extend"} else None
+    call = script.parent(parent) if isinstance(parent, ast.Attribute) else parent
+    match call:
+        case ast.AugAssign(target=target) if target is node:
+            return call
+        case ast.Call(func=ast.Attribute(attr="append" | "extend") as func, args=[_]):
+            return call if func is parent and isinstance(script.parent(call), ast.Expr) else None
     return None
 
 

@@ -27,7 +27,6 @@ STREAMS = frozenset({"sys.stdout", "sys.stderr"})
 # `console.print`, `fabric.print`: to `sys.stdout`.
 _PRINTING = frozenset({"accelerate", "lightning", "lightning_fabric", "rich"})
 _WRITES = frozenset(f"{stream}.write" for stream in STREAMS)
-_LOGGED = frozenset({"wandb.log", "mlflow.log_metric", "mlflow.log_metrics"})
 TRACKERS = frozenset(
     "aim clearml comet_ml dvclive loguru mlflow neptune swanlab tensorboardX torch.utils.tensorboard"
     " trackio visdom wandb".split()
@@ -103,23 +102,14 @@ def shown_to(script: Script, call: ast.Call) -> str | None:
 
 
 def is_tracked(script: Script, call: ast.Call) -> bool:
-    """Return True for `writer.add_scalar(tag, value, step)` and `wandb.log(...)` in a loop that waits at its end."""
+    """Return True for `writer.add_scalar(tag, value, step)` in a loop that waits at its end."""
     func = call.func
-    if not isinstance(func, ast.Attribute) or not is_waited_for(script, call):
+    if not isinstance(func, ast.Attribute) or func.attr not in {"add_scalar", "add_scalars"}:
         return False
     scope = script.index.scope(call)
-    dotted = script.dotted(func, scope)
-    if func.attr in {"add_scalar", "add_scalars"}:
-        is_numbered = len(call.args) > 2 or keyword(call, "global_step") is not None
-        return is_numbered and dotted is None and script.local_method(func, scope) is None
-    loop = script.training.loop_of(call)
-    same = [
-        other
-        for other, other_scope in script.index.calls_of(func.attr)
-        if script.dotted(other.func, other_scope) == dotted
-        and (loop is None or loop.node in script.ancestors(other))
-    ]
-    return dotted in _LOGGED and len(same) == 1
+    is_numbered = len(call.args) > 2 or keyword(call, "global_step") is not None
+    is_own = script.local_method(func, scope) is not None or script.dotted(func, scope) is not None
+    return is_numbered and not is_own and is_waited_for(script, call)
 
 
 def logged_to(script: Script, call: ast.Call) -> str | None:
@@ -226,14 +216,12 @@ def file_of(script: Script, call: ast.Call) -> str | None:
 
 
 def _opened(script: Script, file: ast.Name) -> str | None:
-    """The name of `file`, if `open` has made it in this function, once, and nothing may read it back in the loop."""
+    """Return the name of `file` if this function opens it once, and nothing reads it in the loop."""
     loop = script.training.loop_of(file)
-    if loop is not None and any(map(may_read_files, walk(loop.node))):
-        return None
-    match _made_once(script, file):
-        case ast.Call(func=ast.Name(id="open")) | ast.Call(func=ast.Attribute(attr="open")):
-            return file.id
-    return None
+    is_read = loop is not None and any(map(may_read_files, walk(loop.node)))
+    made = _made_once(script, file)
+    is_opened = isinstance(made, ast.Call) and name_of(made.func) == "open"
+    return file.id if is_opened and not is_read else None
 
 
 def may_read_files(node: ast.AST) -> bool:
@@ -245,17 +233,14 @@ def may_read_files(node: ast.AST) -> bool:
 
 
 def _made_once(script: Script, name: ast.Name) -> ast.expr | None:
-    """The value of the only binding of `name`, in the same function and outside the loop that uses it."""
-    scope = script.index.scope(name)
-    found = scope.find(name.id)
-    if found is None or found[0] is not scope or len(found[1]) != 1:
+    """Return the value of the only binding of `name`, outside the loop that uses it."""
+    bindings, loop = script.bindings(name), script.training.loop_of(name)
+    if len(bindings) != 1 or script.function(bindings[0].node) is not script.function(name):
         return None
-    (binding,) = found[1]
-    loop = script.training.loop_of(name)
-    inside = loop is not None and loop.node in script.ancestors(binding.node)
-    if binding.how not in {"assign", "with"} or binding.path or inside:
-        return None
-    return binding.value
+    (binding,) = bindings
+    is_inside = loop is not None and loop.node in script.ancestors(binding.node)
+    is_known = binding.how in {"assign", "with"} and not binding.path
+    return binding.value if is_known and not is_inside else None
 
 
 def _writes_alone(script: Script, call: ast.Call, writer: ast.Name) -> bool:
