@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
@@ -28,6 +29,8 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
         return False
     dotted = file.dotted(node)
     if dotted is not None and not (file.project and file.project.holds(dotted)):
+        return False
+    if isinstance(node, ast.Attribute) and _is_of_another_class(file, node.attr):
         return False
     text = unparsed(node)
     if text in file.cached(_called):
@@ -63,6 +66,35 @@ def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
     return frozenset(
         (text, _gone_through(file, node)) for text, node in found if text not in others
     )
+
+
+def _is_of_another_class(file: ParsedFile, field: str) -> bool:
+    """Return True if a class of the program declares `field: Wrapper`, of a class without a base that has a step."""
+    known: dict[str, bool] = file.cached(_known_fields)
+    if field not in known:
+        known[field] = any(_declared(file, field))
+    return known[field]
+
+
+def _known_fields(file: ParsedFile) -> dict[str, bool]:
+    return {}
+
+
+def _declared(file: ParsedFile, field: str) -> Iterator[bool]:
+    """Yield for each declaration of `field` if its class has no base, and a step."""
+    project = file.project
+    if project is None or not OPTIMIZER_NAME.search(field):
+        return
+    modules = project.modules
+    declaration = re.compile(rf"^[ \t]+{field}: *(?:Optional\[)?(\w+)", re.MULTILINE)
+    for path in sorted(modules.with_word(field) & (project.programs | {project.path})):
+        for name in set(declaration.findall(modules.text(path))):
+            scope = modules.scope(path)
+            dotted = scope.dotted(name) if scope is not None else None
+            defined = modules.defined(dotted, path) if dotted else None
+            if defined is not None and isinstance(defined[0], ast.ClassDef):
+                names = [getattr(statement, "name", "") for statement in defined[0].body]
+                yield not defined[0].bases and "step" in names
 
 
 def _called(file: ParsedFile) -> frozenset[str]:

@@ -134,12 +134,22 @@ class Modules(ProjectFiles):
             path, (name,) = found
             scope = self.scope(path)
             bindings = scope.bindings.get(name, ()) if scope is not None else ()
+            if not bindings and scope is not None:  # of `from .home import *`
+                homes = [star for star in scope.stars if self._has_own(star, name, path)]
+                dotted = f"{homes[0]}.{name}" if len(homes) == 1 else ""
+                continue
             if len(bindings) != 1:
                 return None
             if not bindings[0].dotted:
                 return bindings[0], path
             dotted = bindings[0].dotted
         return None
+
+    def _has_own(self, home: str, name: str, path: str) -> bool:
+        """Return True if the module `home`, imported in the file at `path`, has a public `name`."""
+        found = self.locate(home, path)
+        scope = self.scope(found[0]) if found is not None and not found[1] else None
+        return scope is not None and name in scope.bindings and not name.startswith("_")
 
     def holds(self, dotted: str, path: str) -> bool:
         """True if `dotted`, imported in the file at `path`, is no module, function or class, but what a name is bound to.

@@ -684,3 +684,39 @@ def test_a_step_within_a_wrapper_of_another_package_is_part_of_one(
     after = migrated(source)
     assert "self.optimizer.step(closure=closure)" in after
     assert "mark_step" not in after
+
+
+@pytest.mark.parametrize("imported", ["from .wrap import Wrapper", "from .names import Wrapper"])
+@pytest.mark.parametrize("annotation", ["Wrapper", "Optional[Wrapper]"])
+def test_the_step_of_a_wrapper_that_is_declared_in_another_module(
+    imported: str, annotation: str
+) -> None:
+    """The wrapper's own step averages, and marks."""
+    files = {
+        "pack/names.py": b"from .wrap import *\n",
+        "pack/wrap.py": b"""\
+class Wrapper:
+    def __init__(self, optim):
+        self._optim = optim
+
+    def step(self):
+        self._optim.step()
+""",
+        "pack/parts.py": f"{imported}\nclass Parts:\n    optim: {annotation}\n".encode(),
+        "pack/fit.py": b"""\
+import torch
+from .parts import Parts
+
+def fit(parts: Parts, batches):
+    for batch in batches:
+        parts.model(batch.cuda()).sum().backward()
+        parts.optim.step()
+""",
+    }
+    known = Modules(files)
+
+    def after(path: str) -> str:
+        return migrate(files[path], path=path, project=Project(known, path)).data.decode()
+
+    assert "        parts.optim.step()\n" in after("pack/fit.py")
+    assert "xla.optimizer_step(self._optim)\n        xla.mark_step()" in after("pack/wrap.py")
