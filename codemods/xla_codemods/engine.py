@@ -18,7 +18,7 @@ from .analysis.nodes import walk
 from .analysis.scopes import Scope
 from .analysis.script import Script
 from .analysis.scripted import without_calls_in_torchscript
-from .analysis.training.left.steps import without_left_steps
+from .analysis.training.manual_sharding.steps import without_manual_steps
 from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back, with_outlasting
@@ -270,7 +270,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
         script, without_dead(script, found, _OF_WHAT_RUNS), _DISPATCH.of_any_training
     )
     found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
-    found = without_left_steps(script, found, _OF_STEPS)
+    found = without_manual_steps(script, found, _OF_STEPS)
     if script.origin:
         found += _found_of_origin(script)
     found = without_calls_in_torchscript(script, found)

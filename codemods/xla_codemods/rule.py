@@ -70,7 +70,7 @@ class Rule:
             origin: "torch_xla" if the rule rewrites code written for torch_xla, and runs only with `--from torch_xla`;
                 "xla_migrate" if it rewrites calls of the runtime, for `--style native`.
             of_step: the part of a training step that the rule changes: "step", "mark", "turn", "precision", "file" or
-                "wrapper". The part stays if the sharding of the step's model stays (`analysis/training/left`).
+                "wrapper". The part stays if the sharding of the step's model stays (`analysis/training/manual_sharding`).
             defers: True if the rule defers reads of loops, so that they need no step mark before them.
             first: True if an error of this rule stops the migration: it is listed before the file's other findings.
             of_what_runs: True if the rule reports nothing in code that XLA never runs, for example in a branch for CUDA.

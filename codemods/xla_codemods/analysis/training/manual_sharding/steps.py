@@ -29,7 +29,7 @@ _STEPS = (
 )
 
 
-def without_left_steps(
+def without_manual_steps(
     script: Script, found: list[Finding], of_steps: Mapping[str, str]
 ) -> list[Finding]:
     """`found`; where steps train a model whose sharding is left, their findings have no fixes, and say why.
