@@ -50,9 +50,10 @@ def _comparisons(script: ParsedFile) -> Iterator[TextCheck]:
     for node, _ in script.index.of(ast.Compare):
         sides = [node.left, *node.comparators]
         is_identity = all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
-        if is_identity or _checks_the_runtime(script, sides):
+        if is_identity:
             continue
-        if any(pairs(script, [one], [other]) for one, other in combinations(sides, 2)):
+        is_one = any(pairs(script, [one], [other]) for one, other in combinations(sides, 2))
+        if is_one and not _checks_the_runtime(script, sides):
             is_table = isinstance(node.ops[0], (ast.In, ast.NotIn)) and _is_table(script, sides[-1])
             yield TextCheck(node, "table" if is_table else "text")
     for joined, _ in script.index.of(ast.BinOp):

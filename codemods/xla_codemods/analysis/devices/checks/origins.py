@@ -29,6 +29,7 @@ _MADE_OF_OWNER = frozenset(
     "casefold encode lower lstrip partition replace removeprefix removesuffix rpartition rsplit "
     "rstrip split strip title upper __repr__ __str__ items keys values".split()
 )
+_NO_TEXTS = (ast.Constant, ast.Slice)
 _TYPES = "torch.cuda"  # what the names of CUDA's tensor types begin with
 
 
@@ -55,6 +56,8 @@ def pairs(script: ParsedFile, one: Iterable[ast.AST], other: Iterable[ast.AST]) 
 
 
 def _pairs(script: ParsedFile, word: ast.AST, text: ast.AST) -> bool:
+    if isinstance(text, _NO_TEXTS) or isinstance(getattr(word, "value", ""), (int, float)):
+        return False  # at once: most comparisons are with constants
     origins = script.cached(_Origins)
     words = origins.words(word)
     if not any("cuda" in each for each in words) or any(map(origins.is_current, origins.of(word))):
