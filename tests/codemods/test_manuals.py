@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ import pytest
 
 from xla_codemods import engine
 from xla_codemods.engine import Options, check, migrate
-from xla_codemods.finding import SAFE, UNSAFE
+from xla_codemods.finding import SAFE, UNSAFE, Finding
 from xla_codemods.manual import HEADINGS, REQUIRED, Example, manual
 from xla_codemods.rule import Rule
 from xla_codemods.rules import every_rule
@@ -27,8 +28,18 @@ def all_fixes(rule: Rule) -> Options:
     return Options(unsafe=True, origin=rule.origin)
 
 
+@functools.cache  # several tests judge one result
+def result_of_all_rules(source: str, options: Options) -> str:
+    return migrate(source.encode(), options).data.decode()
+
+
+@functools.cache
+def findings_of_all_rules(source: str, options: Options) -> tuple[Finding, ...]:
+    return tuple(check(source.encode(), options))
+
+
 def result(rule: Rule, source: str) -> str:
-    return migrate(source.encode(), all_fixes(rule)).data.decode()
+    return result_of_all_rules(source, all_fixes(rule))
 
 
 def line_of(example: Example) -> str:
@@ -53,7 +64,7 @@ def test_examples(rule: Rule) -> None:
 def test_second_run_changes_nothing(rule: Rule) -> None:
     def stays(example: Example) -> None:
         for options in {all_fixes(rule), Options(unsafe=True)}:
-            assert migrate(example.after.encode(), options).data.decode() == example.after
+            assert result_of_all_rules(example.after, options) == example.after
 
     try_all(manual(rule).examples, stays, line_of)
 
@@ -89,16 +100,15 @@ def safeties(rule: Rule) -> set[str | None]:
     return {
         finding.safety
         for example in manual(rule).examples
-        for finding in check(example.before.encode(), all_fixes(rule))
+        for finding in findings_of_all_rules(example.before, all_fixes(rule))
         if finding.code == rule.code
     }
 
 
 def reported(rule: Rule, source: str) -> list[int]:
     """Return the lines of `source` that `rule` reports."""
-    return sorted(
-        {f.line for f in check(source.encode(), Options(origin=rule.origin)) if f.code == rule.code}
-    )
+    found = findings_of_all_rules(source, Options(origin=rule.origin))
+    return sorted({f.line for f in found if f.code == rule.code})
 
 
 def marked(rule: Rule, source: str) -> list[int]:
@@ -139,4 +149,6 @@ def test_the_manual_notices_that_its_rule_is_muted(
         monkeypatch.setattr(engine, "_dispatch_from", lambda origin: engine._Dispatch(others))
     else:
         monkeypatch.setattr(engine, "_DISPATCH", engine._Dispatch(others))
+    for cached in (result_of_all_rules, findings_of_all_rules):
+        monkeypatch.setitem(globals(), cached.__name__, cached.__wrapped__)
     assert any(failures(rule))
