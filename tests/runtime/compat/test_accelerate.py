@@ -174,7 +174,7 @@ print(json.dumps([early, Tracker.rows]))
 def test_trackers_get_what_waits_in_order_and_before_they_are_closed(tmp_path: Path) -> None:
     pytest.importorskip("torch_xla")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOGGED],
+        [warm.for_side("target"), "-c", LOGGED],
         env={**os.environ, "PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"},
         cwd=tmp_path,
         capture_output=True,
