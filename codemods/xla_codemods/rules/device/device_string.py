@@ -120,6 +120,22 @@ backend = "cuda"
 sources = {"cuda": "kernel.cu"}
 print(f"cuda:{backend}")
 ```
+
+A field that accepts some texts only accepts the XLA device, too:
+
+```diff
+ import dataclasses
+ from typing import Literal
+ import torch
++from xla_migrate import runtime as xla
+
+ @dataclasses.dataclass
+ class Machine:
+-    device: Literal["cpu", "cuda"] = "cuda"
++    device: Literal["cpu", "cuda", "xla"] = xla.device_type()
+
+ model = torch.nn.Linear(2, 2).to(Machine().device)
+```
 """
 
 from __future__ import annotations
@@ -130,6 +146,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
+from ...analysis.devices.checks.listed import is_listed_if_available
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
 from ...analysis.devices.non_device_calls import is_of_an_engine
@@ -174,9 +191,9 @@ def device_string(script: Script) -> Iterator[Finding]:
             continue
         text, holes = script.devices.string(spec)
         edit = Replace(spec.node, text, holes)
-        if placed.place == NAME:
+        if placed.place == NAME or is_listed_if_available(script, spec.node):
             late = () if holes else late_default(script, spec.node, text)
-            edits = late or (edit, *_of_option(script, spec.node))
+            edits = late or (edit, *_of_option(script, spec.node), *_of_field(script, spec.node))
             yield RULE.finding(
                 script,
                 spec.node,
@@ -246,6 +263,16 @@ def _of_choice(script: Script, default: ast.expr, option: ast.Call) -> Iterator[
             "the name of a CUDA device fails on an XLA host: use `xla.device_type()`",
             AddArgument(option, text),
         )
+
+
+def _of_field(script: Script, default: ast.expr) -> Iterator[Edit]:
+    """`device: Literal["cpu", "cuda"] = "cuda"`: what fills the field from outside accepts these texts only."""
+    match script.parent(default):
+        case ast.AnnAssign(annotation=ast.Subscript(value=kind, slice=texts) as annotation) if (
+            script.dotted(kind) in {"typing.Literal", "typing_extensions.Literal"}
+            and '"xla"' not in script.segment(texts)
+        ):
+            yield Replace(annotation, f'{script.segment(kind)}[{script.segment(texts)}, "xla"]')
 
 
 # What makes an option something else than one value.
