@@ -26,6 +26,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
 
     monkeypatch.setattr(_backend, "_chosen", torch_xla_backend)
     device = xla.xla_device()
+    xla.flush()  # what an earlier test deferred would be fetched during this one, once 0.5 s have passed
     xla.mark_step()
     return device
 
