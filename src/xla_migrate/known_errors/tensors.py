@@ -76,8 +76,8 @@ ERRORS = (
     KnownError(
         "not-allocated",
         r"has a non-zero number of elements, but its data is not allocated yet",
-        "An operation reads the memory of an XLA tensor directly. PackedSequence does this.",
-        "Pad the sequences and pass a mask, or pack lengths that are on the CPU.",
+        "An operation reads the memory of an XLA tensor directly. PackedSequence does this without xla_migrate.runtime.",
+        "Use the device with xla.xla_device(), which repairs packed sequences, or move the tensor to the CPU first.",
         "XLA514",
     ),
     KnownError(

@@ -182,6 +182,15 @@ def test_gru_refuses_cpu_tensors(device: torch.device) -> None:
         torch_xlas(nn.GRU(3, 4), torch.ones(1, 1, 3))
 
 
+def test_packing_on_xla_is_wrong(device: torch.device) -> None:
+    ours: Any = torch._VF._pack_padded_sequence
+    x, lengths = torch.randn(2, 3, 1), torch.tensor([3, 2])
+    (torchs,) = ours.args
+    data, batch_sizes = torchs(x.to(device), lengths, True)
+    assert torch._is_functional_tensor(batch_sizes)
+    assert not torch.equal(data.cpu(), torchs(x, lengths, True)[0])
+
+
 def test_batch_norms_keep_the_biased_variance(device: torch.device) -> None:
     from xla_migrate.runtime.patches import batch_norm
 
@@ -282,7 +291,11 @@ def _padded(x: list[torch.Tensor]) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(x)
 
 
-@pytest.mark.parametrize("function", [_joins, _magnitude, _product, _padded])
+def _packed(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    return torch.nn.utils.rnn.pack_padded_sequence(x, lengths).data
+
+
+@pytest.mark.parametrize("function", [_joins, _magnitude, _product, _padded, _packed])
 def test_scripts_compile_what_is_replaced(device: torch.device, function: Any) -> None:
     assert device.type == "xla"  # so all is in its place
     assert torch.jit.script(function).graph is not None

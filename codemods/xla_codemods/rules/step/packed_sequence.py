@@ -1,4 +1,4 @@
-"""Packed sequences fail in recurrent layers on XLA.
+"""Packed sequences have a new shape in each batch, and XLA compiles for each.
 
 ## What it reports
 
@@ -6,8 +6,10 @@
 
 ## Why it matters on XLA
 
-An LSTM or GRU raises an exception for a PackedSequence. The lengths would also be a new shape in
-each batch.
+A packed sequence is as long as all sequences of the batch together, and a recurrent layer has one
+loop for each length in it. So almost every batch has a new graph, which compiles for seconds to
+minutes. The results are right, because the runtime repairs packing. With `--style native` the layer
+raises an exception.
 
 ## What to do
 
@@ -48,7 +50,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...finding import HIGH, Finding
+from ...finding import HIGH, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import POSSIBLE, REMOTE
 
@@ -60,7 +62,9 @@ RULE = Rule(
     "XLA514",
     "packed-sequence",
     of_what_runs=True,
+    severity=WARNING,
     effort=HIGH,
+    about="speed",
     behind={"static shapes": POSSIBLE, "bounded graph": REMOTE},
 )
 
@@ -70,5 +74,5 @@ _HOME = "torch.nn.utils.rnn"
 @RULE.call(f"{_HOME}.pack_padded_sequence", f"{_HOME}.pack_sequence", f"{_HOME}.PackedSequence")
 def packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated or script.trains or script.is_in_a_module(call):
-        message = "recurrent layers fail with packed sequences on XLA: pad the sequences, and mask the loss"
+        message = "XLA compiles a recurrent layer again for each set of lengths in a packed sequence: pad the sequences to one length, and mask the loss"
         yield RULE.finding(script, call, message)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils import _device as default_device
 
+from ..compiling.scripted import scripted_as
 from .number import Number
 from .values import resolved
 from .waiting import queue
@@ -96,7 +97,8 @@ def _teach_torch() -> None:
     # A default device knows constructors by identity: torch lists them before they are replaced.
     default_device._device_constructors()
     for name in ("tensor", "as_tensor", "asarray"):
-        setattr(torch, name, _resolving_after_failure(getattr(torch, name)))
+        original = getattr(torch, name)
+        setattr(torch, name, scripted_as(original, _resolving_after_failure(original)))
     save = torch.save
 
     @functools.wraps(save)

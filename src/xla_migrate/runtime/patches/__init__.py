@@ -26,6 +26,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "equal_shapes",
         "gru",
         "half_sums",
+        "packed_sequences",
         "resize",
         "shared_inputs",
     ),

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import functional
 
-from ._scripting import scripted_as
+from ..compiling.scripted import scripted_as
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")

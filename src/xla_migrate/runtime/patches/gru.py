@@ -1,7 +1,7 @@
-"""``nn.GRU`` takes CPU tensors, too.
+"""``nn.GRU`` takes CPU tensors and packed sequences, too.
 
-The fault: importing torch_xla puts its own GRU in place of ``torch.nn.GRU``, which refuses CPU tensors
-(fact 1.106), so that a model that trained on XLA cannot be evaluated, traced or exported on the CPU.
+The fault: importing torch_xla replaces ``torch.nn.GRU`` with a GRU that refuses CPU tensors and packed sequences
+(fact 1.106). A model that trained on XLA could not be evaluated, traced or exported on the CPU.
 
 To see it: ``import torch_xla; torch.nn.GRU(3, 4)(torch.ones(1, 1, 3))`` raises.
 It can go when this fails: test_gru_refuses_cpu_tensors.
@@ -21,7 +21,7 @@ VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 
 def apply() -> None:
-    """Let modules of torch_xla's GRU run as torch's where their input is not on XLA."""
+    """Let modules of torch_xla's GRU run as torch's, except for plain tensors on XLA."""
     scan_gru = torch.nn.GRU
     stock_gru = getattr(scan_gru, "_orig", None)
     if stock_gru is None:
@@ -30,8 +30,7 @@ def apply() -> None:
 
     @functools.wraps(scan_forward)
     def forward(self: Any, input: Any, hx: Any = None) -> Any:
-        data = input.data if isinstance(input, PackedSequence) else input
-        chosen = scan_forward if data.device.type == "xla" else stock_gru.forward
-        return chosen(self, input, hx)
+        scans = not isinstance(input, PackedSequence) and input.device.type == "xla"
+        return (scan_forward if scans else stock_gru.forward)(self, input, hx)
 
     scan_gru.forward = forward  # type: ignore[method-assign]
