@@ -43,6 +43,7 @@ _MORE = {
     "trl",
     "vllm",
     "xformers",
+    "xla_migrate",
 }
 _UNSEEN = frozenset(
     name.encode()
