@@ -100,6 +100,20 @@ def _found(
                 is_plain = binding.how == "assign" and not binding.path
                 if is_plain and isinstance(binding.value, ast.expr):
                     yield from _classes(passed, view, binding.value, home, known)
+                elif binding.dotted:
+                    yield from _imported(passed, view, binding.dotted, known)
             target = callees.target_of(scope, view)
             for argument in passed.of(target, name) if target is not None else ():
                 yield from _classes(passed, argument.view, argument.node, argument.scope, known)
+
+
+def _imported(
+    passed: PassedArguments, view: View, dotted: str, known: dict[ast.AST, list[_Class]]
+) -> Iterator[_Class]:
+    """Yield the classes of an object that another module makes as it loads: `from .setup import device_config`."""
+    bound = view.modules.bound(dotted, view.path) if view.modules is not None else None
+    if bound is None or bound[0].how != "assign" or bound[0].path:
+        return
+    there = passed.callees.view(bound[1])
+    if there is not None and isinstance(bound[0].value, ast.expr):
+        yield from _classes(passed, there, bound[0].value, there.indexed.module, known)

@@ -53,6 +53,24 @@ class Spec(NamedTuple):
     digits: bool = False
 
 
+# Code that takes the index out of a device's text: `device.split(":")[1]`, `_, index = device.split(":")`.
+_TAKES_INDEX = Pattern(
+    r"(?:device|gpu)\w*\.split\(\s*[\"']:[\"']\s*\)\s*\[\s*-?1\s*\]"
+    r"|,\s*\w+\s*=\s*[\w.]*(?:device|gpu)\w*\.split\(\s*[\"']:[\"']"
+)
+
+
+def _reads_an_index(script: ParsedFile) -> bool:
+    """Return True if the program takes the index out of a device's text: "cuda:0" needs one there."""
+    return script.cached(_takes_an_index)
+
+
+def _takes_an_index(script: ParsedFile) -> bool:
+    if _TAKES_INDEX.search(script.source.text) is not None:
+        return True
+    return script.project is not None and script.project.has_text(_TAKES_INDEX.compiled, "split")
+
+
 class Devices:
     """The devices of one script."""
 
@@ -140,8 +158,9 @@ class Devices:
     def string(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's name for the device `spec`: a string, as it was."""
         text, holes = self.index(spec)
-        if not text:
+        if not text and not (spec.ordinal == 0 and _reads_an_index(self.script)):
             return f"{self.script.xla}.device_type()", ()
+        text = text or "0"
         return f"str({self.script.xla}.xla_device({text}))", holes
 
     def given(self, node: ast.expr | None) -> tuple[str, tuple[ast.expr, ...]]:

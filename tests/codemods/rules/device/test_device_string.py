@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -170,3 +171,18 @@ def test_options_of_click(before: str, after: str) -> None:
 )
 def test_where_it_goes_cannot_be_told(source: str, found: list[str]) -> None:
     assert codes(source) == found
+
+
+@pytest.mark.parametrize(
+    ("use", "name"),
+    [
+        ("_, index = device.split(':')", "str(xla.xla_device(0))"),
+        ("index = int(self.device.split(':')[1])", "str(xla.xla_device(0))"),
+        ("index = device.split(':')[-1]", "str(xla.xla_device(0))"),
+        ("kind = device.split(':')[0]", "xla.device_type()"),
+        ("host, port = address.split(':')", "xla.device_type()"),
+    ],
+)
+def test_a_text_whose_index_is_read_has_one(use: str, name: str) -> None:
+    source = f"import torch\ndef f(self, device, address):\n    {use}\n\ndevice = 'cuda:0'\ntorch.ones(2).to(device)\n"
+    assert f"device = {name}\n" in migrated(source)
