@@ -83,6 +83,7 @@ from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
+from ...analysis.training.ranks.guards import guard
 from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
@@ -288,6 +289,10 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
     parent = script.parent(call)
     if isinstance(parent, ast.Call) and _stays(script, parent):
         script.settled.add(call.func)
+        return
+    if isinstance(parent, ast.Compare) and guard(parent, {call}) is not None:
+        message = "the index of each process's XLA device is 0: use `xla.local_rank()` to tell processes apart"
+        yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.local_rank()"))
         return
     device = f"{script.xla}.xla_device()"
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
