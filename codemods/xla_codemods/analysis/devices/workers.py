@@ -284,7 +284,9 @@ class Workers:
         dotted = script.dotted(call.func)
         if dotted is not None:
             if dotted in _USES:
-                return True
+                # A comparison of `current_device()` becomes one of `xla.local_rank()`.
+                compared = isinstance(script.parent(call), ast.Compare)
+                return not (compared and dotted == "torch.cuda.current_device")
             value = script.value(call)
             named = dotted == "torch.device" or not dotted.startswith("torch.")
             if named and value.has(DEVICE) and self.is_device(call, given):
