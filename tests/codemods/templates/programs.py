@@ -58,6 +58,15 @@ from operator import methodcaller
 print(partial(torch.Tensor.cuda, non_blocking=True)(x).shape, methodcaller("cuda")(x).shape)
 loss = (x.requires_grad_() * 2).sum(); loss.backward()
 """,
+    "a field with given texts": """
+import dataclasses, torch
+from typing import Literal
+@dataclasses.dataclass
+class Machine:
+    device: Literal["cpu", "cuda"] = "cuda"
+print(torch.ones(2).to(Machine().device).sum().item())
+if torch.cuda.current_device() == 0: print("first")
+""",
     "types": """
 import torch
 use_cuda = True
