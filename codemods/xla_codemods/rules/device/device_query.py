@@ -83,7 +83,8 @@ from ...analysis.devices.places import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
 from ...analysis.syntax import unparsed
-from ...analysis.training.ranks.guards import guard
+from ...analysis.training.ranks.guards import guard, mentions_rank
+from ...analysis.training.ranks.names import rank_names
 from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
@@ -284,13 +285,20 @@ def device_count_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
     yield RULE.finding(script, node, message, Replace(node, f"{script.xla}.device_count"))
 
 
+def _compares_ranks(script: Script, test: ast.Compare, index: ast.Call) -> bool:
+    """`torch.cuda.current_device() == 0`, `== rank`: the device's index stands for the process."""
+    others = [node for node in (test.left, *test.comparators) if node is not index]
+    ranks = rank_names(script)
+    return guard(test, {index}) is not None or any(mentions_rank(node, ranks) for node in others)
+
+
 @RULE.call(*_INDICES)
 def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(call)
     if isinstance(parent, ast.Call) and _stays(script, parent):
         script.settled.add(call.func)
         return
-    if isinstance(parent, ast.Compare) and guard(parent, {call}) is not None:
+    if isinstance(parent, ast.Compare) and _compares_ranks(script, parent, call):
         message = "the index of each process's XLA device is 0: use `xla.local_rank()` to tell processes apart"
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.local_rank()"))
         return

@@ -42,7 +42,7 @@ from ..lines import codes, line
         ("d = torch.cuda.current_device()", "d = xla.xla_device()"),
         ("print(torch.cuda.current_device())", "print((xla.xla_device().index or 0))"),
         ("device_idx = torch.cuda.current_device()", "device_idx = (xla.xla_device().index or 0)"),
-        ("a = rank == torch.cuda.current_device()", "a = rank == (xla.xla_device().index or 0)"),
+        ("a = rank == torch.cuda.current_device()", "a = rank == xla.local_rank()"),
         ("a = gpu == torch.cuda.current_device()", "a = gpu == (xla.xla_device().index or 0)"),
         ("if torch.cuda.current_device() == 0: f()", "if xla.local_rank() == 0: f()"),
         ("if not 0 != torch.cuda.current_device(): f()", "if not 0 != xla.local_rank(): f()"),
