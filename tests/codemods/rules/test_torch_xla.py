@@ -17,6 +17,8 @@ import torch_xla.core.xla_model as xm  # noqa: E402
 import torch_xla.debug.metrics as met  # noqa: E402
 from torch import nn  # noqa: E402
 
+from xla_migrate import runtime as xla  # noqa: E402
+
 from ... import warm  # noqa: E402
 from ...runtime.rehearsal import start_device  # noqa: E402
 
@@ -255,13 +257,19 @@ def test_section_2_no_sparse_gradients(device: Any) -> None:
         embedding(torch.tensor([1, 2], device=device)).sum().backward()
 
 
-def test_section_2_no_packed_sequences(device: Any) -> None:
+def test_packed_sequences_compile_for_each_set_of_lengths(device: Any) -> None:
     lstm = nn.LSTM(2, 3, batch_first=True).to(device)
-    packed = nn.utils.rnn.pack_padded_sequence(
-        torch.ones(2, 4, 2, device=device), torch.tensor([4, 2]), batch_first=True
-    )
-    with pytest.raises(RuntimeError, match="not allocated"):
-        lstm(packed)
+
+    def compiled(lengths: list[int]) -> int:
+        xla.mark_step()
+        before = xla.metrics()["compiles"] or 0
+        x = torch.ones(2, 7, 2, device=device)
+        lstm(nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths), True))[0].data.tolist()
+        return (xla.metrics()["compiles"] or 0) - before
+
+    assert compiled([7, 2]) > 0
+    assert compiled([7, 2]) == 0
+    assert compiled([7, 3]) > 0
 
 
 def test_section_2_no_shared_memory_and_no_dlpack(device: Any) -> None:

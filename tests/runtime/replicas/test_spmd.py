@@ -108,7 +108,7 @@ def test_fact_1_92_every_tensor_of_a_batch_is_split(runs: dict[str, dict[str, An
 def test_after_the_device_was_used_it_is_refused() -> None:
     """torch_xla warns, and ends the process at the next step mark."""
     script = """
-xla.manual_seed(0, device_only=True)
+xla.xla_device()
 try:
     xla.use_spmd()
 except RuntimeError as error:
