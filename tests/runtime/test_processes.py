@@ -221,6 +221,24 @@ assert xm.get_rng_state() == 9
     assert result.returncode == 0, result.stderr
 
 
+def test_a_seed_reaches_a_device_that_the_script_names_itself() -> None:
+    script = """
+import warnings
+import torch
+import torch_xla.core.xla_model as xm
+from xla_migrate import runtime as xla
+xla.manual_seed(7)
+torch.ones(1, device="xla")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    xla.mark_step()
+assert any("xla.manual_seed" in str(warning.message) for warning in caught), caught
+assert xm.get_rng_state() == 7
+"""
+    result = in_a_fresh_process(script, CPU_NUM_DEVICES="2")
+    assert result.returncode == 0, result.stderr
+
+
 def test_fact_1_8_a_function_is_given_its_rank_on_this_host(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

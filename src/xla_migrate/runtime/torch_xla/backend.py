@@ -47,11 +47,18 @@ def device_type() -> str:
 def device(index: int | None = None) -> torch.device:
     """The one of this process, whatever the index."""
     global _first_use
+    was_used = _pending_seed is not None and replicas.is_initialized()
     own: torch.device = torch_xla.device()
     if _first_use:
         _first_use = False
         patches.apply("device")
         if _pending_seed is not None:
+            if was_used:
+                warnings.warn(
+                    "the device was used without xla.xla_device(): its random numbers until now do "
+                    "not follow the seed of xla.manual_seed",
+                    stacklevel=4,
+                )
             seed(_pending_seed)
         elif xm.get_rng_state() == _UNSEEDED:
             # As on CUDA: the seed of torch.manual_seed, otherwise different numbers in each process.
@@ -96,6 +103,8 @@ def device_index(index: int) -> AbstractContextManager[Any]:
 
 
 def mark_step(*, unless_empty: bool = False) -> None:
+    if _first_use:
+        device()  # A script that writes `device="xla"` gets the seed and the patches here.
     mark(unless_empty=unless_empty)
 
 
