@@ -52,8 +52,9 @@ def save(
     their types, and a state dict its ``_metadata``.
 
     Call it on every replica: each launches its pending work, which may wait for the others (1.41),
-    and the master alone writes to a path. A replica that loads the path afterwards waits for the master. A file that the caller has opened is written by each that
-    calls, who would otherwise have emptied it. Called by the master alone, under ``if rank == 0:``, it does no harm
+    and the master alone writes to a path. A replica that loads the path afterwards waits for the
+    master. A file that the caller has opened is written by each that calls, who would otherwise
+    have emptied it. Called by the master alone, under ``if rank == 0:``, it does no harm
     if the step has been marked before. If averaged gradients have not been launched yet, it
     raises after a while instead of hanging the job. A path changes at once when the file is
     complete, so that a killed job leaves the old file or the new one.

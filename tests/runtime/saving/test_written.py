@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch.distributed as dist
@@ -17,7 +19,7 @@ from ..rehearsal import run
 def store(monkeypatch: pytest.MonkeyPatch) -> object:
     made = dist.HashStore()  # type: ignore[attr-defined]
     monkeypatch.setattr(written, "_store", lambda: made)
-    monkeypatch.setattr(written, "_skipped", type(written._skipped)())
+    monkeypatch.setattr(written, "_counted", (None, Counter()))
     return made
 
 
@@ -50,10 +52,22 @@ def test_a_file_that_this_replica_did_not_skip_is_read_at_once(store: object) ->
     written.wait_for("other.pt")
 
 
-def test_the_wait_ends_with_the_write(store: object) -> None:
+def test_a_new_process_group_counts_from_zero(
+    store: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.skipped("best.pt")
+    later = dist.HashStore()  # type: ignore[attr-defined]
+    monkeypatch.setattr(written, "_store", lambda: later)
+    written.wait_for("best.pt")  # Returns at once.
+    written.skipped("best.pt")
+    written.written("best.pt")
+    written.wait_for("best.pt")
+
+
+def test_the_wait_ends_with_the_write(store: Any) -> None:
     written.skipped("best.pt")
     writer = threading.Timer(0.1, written.written, ["best.pt"])
     writer.start()
     written.wait_for("best.pt")
-    assert not writer.is_alive() or writer.finished.is_set()
+    assert store.add(written._key("best.pt"), 0) == 1
     writer.join()

@@ -1,1 +1,1 @@
-"""What saving and loading checkpoints has to respect: replaced functions of torch, and other replicas."""
+"""Helpers of saving and loading: functions that a script replaced, and files that the master writes."""

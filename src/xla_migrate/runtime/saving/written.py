@@ -15,12 +15,17 @@ from typing import Any
 import torch.distributed as dist
 
 _PATIENCE = 30.0  # seconds
-_skipped: Counter[str] = Counter()
+# The store of the process group, and how often this replica has skipped each file in it.
+_counted: tuple[Any, Counter[str]] = (None, Counter())
 
 
 def skipped(path: str | os.PathLike[str]) -> None:
     """Note that this replica leaves the file to the master."""
-    _skipped[_key(path)] += 1
+    global _counted
+    store = _store()
+    if _counted[0] is not store:  # A new group counts from zero.
+        _counted = (store, Counter())
+    _counted[1][_key(path)] += 1
 
 
 def written(path: str | os.PathLike[str]) -> None:
@@ -32,13 +37,13 @@ def written(path: str | os.PathLike[str]) -> None:
 def wait_for(path: str | os.PathLike[str]) -> None:
     """Wait until the master has written the file as often as this replica has skipped it."""
     key = _key(path)
-    store = _store() if _skipped[key] else None
-    if store is None:
+    store, counts = _counted
+    if not counts[key] or store is None or store is not _store():
         return
     end = time.monotonic() + _PATIENCE
-    while (times := store.add(key, 0)) < _skipped[key]:
+    while (times := store.add(key, 0)) < counts[key]:
         if time.monotonic() > end:
-            _skipped[key] = times  # The replicas do not save equally often.
+            counts[key] = times  # The replicas do not save equally often.
             warnings.warn(
                 f"{os.fspath(path)!r} may be an old file: this replica called xla.save for it "
                 "more often than the master, which alone writes it",
