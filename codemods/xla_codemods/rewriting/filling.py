@@ -84,6 +84,7 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
+_MODULE = cst.Module([])
 _ATOMS = (
     cst.Name,
     cst.Attribute,
@@ -122,7 +123,6 @@ def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
     return _atom(node) if isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) else node
 
 
-# Where an expression that took another's place may need parentheses.
 def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return a value without its parentheses if it is an atom on one line: `f(x=g())`, of `f(x=(a if b else c))`."""
     if not isinstance(node, _ATOMS) or not node.lpar:
@@ -133,8 +133,7 @@ def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
     return node if has_comments or "\n" in _MODULE.code_for_node(plain) else plain
 
 
-_MODULE = cst.Module([])
-
+# Where an expression that took another's place may need parentheses, or no longer needs them.
 OPERANDS: dict[
     type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
 ] = {

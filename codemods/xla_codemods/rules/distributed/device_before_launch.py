@@ -100,7 +100,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA618", "device-before-launch", effort=HIGH)
 
-_MESSAGE = "the XLA device is used before `{launch}` in line {line} starts the processes, which fails: move it into the function that they run"
+_MESSAGE = "`{launch}` in line {line} cannot start processes on XLA after the device is used here: move the use into the function that the processes run"
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)

@@ -86,11 +86,6 @@ def _pad(
             data, batch_sizes, batch_first, padding_value, total_length
         )
         return padded
-    if 0 < total_length < len(batch_sizes):
-        raise RuntimeError(
-            f"Expected total_length to be at least the length of the longest sequence in input, "
-            f"but got total_length={total_length} and max sequence length being {len(batch_sizes)}"
-        )
     sequences, steps = int(batch_sizes[0]), max(len(batch_sizes), total_length)
     step, sequence = _positions(batch_sizes)
     index = torch.full((steps, sequences), len(data))  # The row after the last: padding.

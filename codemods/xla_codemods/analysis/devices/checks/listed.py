@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ....flow.conditions import conditions
 from ..availability import AVAILABLE
 from ..cuda_only.kernels import chooses_kernels
 
@@ -22,15 +23,8 @@ def is_listed_if_available(script: ParsedFile, name: ast.expr) -> bool:
     adds = isinstance(around, ast.Call) and getattr(around.func, "attr", "") in _ADDS
     if not adds and not (isinstance(around, _LISTS) and _are_devices(around.elts)):
         return False
-    child: ast.AST = name
-    for holder in script.ancestors(name):
-        if isinstance(holder, (ast.If, ast.IfExp)):
-            body = holder.body if isinstance(holder.body, list) else [holder.body]
-            return child in body and _tests_availability(script, holder.test)
-        if isinstance(holder, ast.stmt) and not isinstance(script.parent(holder), ast.If):
-            return False
-        child = holder
-    return False
+    tests = conditions(script, name, refusals=False)
+    return any(needed and _tests_availability(script, test) for test, needed in tests)
 
 
 def _are_devices(elements: list[ast.expr]) -> bool:

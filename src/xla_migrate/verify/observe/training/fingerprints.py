@@ -67,8 +67,8 @@ def _projection(x: torch.Tensor) -> torch.Tensor:
 def _projected(together: torch.Tensor) -> torch.Tensor:
     """Return the projection of each tensor of a stack, on XLA.
 
-    Its dot loses digits on long vectors, and a TPU's rounds to bfloat16; reductions do not. On
-    the CPU the product with a short vector takes half the time of a reduction.
+    A dot product on XLA loses digits on long vectors, and on a TPU it rounds to bfloat16. A
+    reduction does not. On the CPU the product with a short vector takes half the time of one.
     """
     left, right = _sign_vectors(together[0])
     x = together.reshape(len(together), left.numel(), right.numel())
