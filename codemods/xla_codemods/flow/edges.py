@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ..analysis.bindings import ITERATED, Binding
 from ..analysis.inference.unpacking import part
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import argument_for, dict_entries, parameters, returned, unparsed
 
+N = TypeVar("N", bound=ast.AST)
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class _Nodes(Protocol):
-    """The nodes of a file by name."""
+    """The nodes of a file by type and name."""
 
+    def of(self, kind: type[N]) -> list[tuple[N, Scope]]: ...
     def scope(self, node: ast.AST) -> Scope: ...
     def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
     def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
@@ -25,7 +28,7 @@ class _Nodes(Protocol):
     def assignments(self, text: str) -> list[tuple[ast.Assign, Scope]]: ...
 
 
-class _File(Protocol):
+class File(Protocol):
     """One parsed file. Scripts have these attributes."""
 
     @property
@@ -36,7 +39,7 @@ class _File(Protocol):
     def function_of(self, func: ast.expr) -> FunctionNode | None: ...
 
 
-def sources(file: _File, node: ast.expr) -> list[ast.expr]:
+def sources(file: File, node: ast.expr) -> list[ast.expr]:
     """Return the expressions of the file whose value `node` may have; none if they are not known."""
     match node:
         case ast.IfExp(body=body, orelse=other):
@@ -48,7 +51,7 @@ def sources(file: _File, node: ast.expr) -> list[ast.expr]:
         case ast.Name(ctx=ast.Load()):
             return [s for b in file.reaching(node) for s in _bound(file, node, b)]
         case ast.Attribute(attr=name, ctx=ast.Load(), value=ast.Name(id="self")):
-            owner = _class_of(file, node)
+            owner = class_of_self(file, node)
             return [s for a in _attributes(file, owner, name) for s in _stored(file, a)]
         case ast.Attribute(ctx=ast.Load()):
             return _assigned(file, node)
@@ -59,13 +62,13 @@ def sources(file: _File, node: ast.expr) -> list[ast.expr]:
     return []
 
 
-def uses(file: _File, node: ast.expr) -> list[ast.expr]:
+def uses(file: File, node: ast.expr) -> list[ast.expr]:
     """Return the expressions of the file that may have the value of `node`: the inverse of `sources`."""
     found = dict.fromkeys(_near(file, node))
     return [use for use in found if any(source is node for source in sources(file, use))]
 
 
-def called(file: _File, call: ast.Call) -> FunctionNode | None:
+def called(file: File, call: ast.Call) -> FunctionNode | None:
     """Return the function of the file that `call` runs: `f()`, `x.f()`, or `__init__` of `C()`."""
     definition: ast.AST | None = None
     match call.func:
@@ -74,13 +77,13 @@ def called(file: _File, call: ast.Call) -> FunctionNode | None:
             if found is not None and len(found[1]) == 1:
                 definition = found[1][0].node
         case ast.Attribute(attr=name):
-            definition = _method(_class_of(file, call.func), name)
+            definition = _method(class_of_self(file, call.func), name)
     if isinstance(definition, ast.ClassDef):
         definition = _method(definition, "__init__")
     return definition if isinstance(definition, _FUNCTIONS) else file.function_of(call.func)
 
 
-def calls_by_name(file: _File, function: FunctionNode) -> list[ast.Call]:
+def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     """Return the calls of the file by the name of `function`, or of its class for `__init__`."""
     owner = file.parent(function)
     is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
@@ -88,25 +91,25 @@ def calls_by_name(file: _File, function: FunctionNode) -> list[ast.Call]:
     return [call for call, _ in file.index.calls_of(name)]
 
 
-def callers(file: _File, function: FunctionNode) -> list[ast.Call]:
+def callers(file: File, function: FunctionNode) -> list[ast.Call]:
     """Return the calls of the file that run `function`."""
     return [call for call in calls_by_name(file, function) if called(file, call) is function]
 
 
-def passed(file: _File, function: ast.AST | None, name: str) -> list[ast.expr | None]:
+def passed(file: File, function: ast.AST | None, name: str) -> list[ast.expr | None]:
     """Return what each call by the name of `function` passes for its parameter `name`, or None."""
     if not isinstance(function, _FUNCTIONS):
         return []
     return [argument(file, name, function, call) for call in calls_by_name(file, function)]
 
 
-def argument(file: _File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
+def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
     """Return what `call` passes to the parameter `name` of `function`."""
     is_method = isinstance(file.parent(function), ast.ClassDef)
     return argument_for(name, function, call, skip_self=is_method)
 
 
-def _bound(file: _File, node: ast.Name, binding: Binding) -> list[ast.expr]:
+def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
         value = part(binding)
@@ -137,7 +140,7 @@ def _returned(function: FunctionNode | None) -> list[ast.expr]:
     return list(returned(function))
 
 
-def _class_of(file: _File, node: ast.Attribute) -> ast.ClassDef | None:
+def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class around `self.name`."""
     if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
         return None
@@ -149,19 +152,19 @@ def _method(owner: ast.ClassDef | None, name: str) -> FunctionNode | None:
     return next((s for s in body if isinstance(s, _FUNCTIONS) and s.name == name), None)
 
 
-def _attributes(file: _File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
+def _attributes(file: File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
     """Return each `self.name` of the class `owner`."""
     if owner is None:
         return []
-    return [node for node, _ in file.index.attributes(name) if _class_of(file, node) is owner]
+    return [node for node, _ in file.index.attributes(name) if class_of_self(file, node) is owner]
 
 
-def _assigned(file: _File, node: ast.expr) -> list[ast.expr]:
+def _assigned(file: File, node: ast.expr) -> list[ast.expr]:
     """Return what the file assigns to an attribute or entry that is spelled like `node`."""
     return [statement.value for statement, _ in file.index.assignments(unparsed(node))]
 
 
-def _entries(file: _File, owner: ast.expr, key: str) -> list[ast.expr]:
+def _entries(file: File, owner: ast.expr, key: str) -> list[ast.expr]:
     """Return the entry `key` of the dictionaries that are assigned to the name `owner`."""
     found = []
     for binding in file.reaching(owner) if isinstance(owner, ast.Name) else ():
@@ -170,7 +173,7 @@ def _entries(file: _File, owner: ast.expr, key: str) -> list[ast.expr]:
     return found
 
 
-def _stored(file: _File, target: ast.Attribute) -> list[ast.expr]:
+def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
     """Return what an assignment gives `target`."""
     match file.parent(target):
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
@@ -178,7 +181,7 @@ def _stored(file: _File, target: ast.Attribute) -> list[ast.expr]:
     return []
 
 
-def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
+def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
     """Yield the expressions that may have `node` among their sources."""
     parent = file.parent(node)
     if isinstance(parent, ast.expr):
@@ -206,7 +209,7 @@ def _near(file: _File, node: ast.expr) -> Iterator[ast.expr]:
             yield from _parameters(file, function) if function is not None else ()
 
 
-def _reads_of_entry(file: _File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:
+def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:
     """Yield the subscripts that may read the value `node` of a dictionary."""
     keys: list[ast.expr | None] = []
     if isinstance(parent, ast.Dict):
@@ -218,7 +221,7 @@ def _reads_of_entry(file: _File, node: ast.expr, parent: ast.AST | None) -> Iter
             yield from (read for read, _ in file.index.subscripts(key.value))
 
 
-def _loads(file: _File, targets: list[ast.expr]) -> Iterator[ast.expr]:
+def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
     for target in targets:
         match target:
             case ast.Name(id=name):
@@ -233,7 +236,7 @@ def _loads(file: _File, targets: list[ast.expr]) -> Iterator[ast.expr]:
                 yield from _loads(file, parts)
 
 
-def _parameters(file: _File, function: FunctionNode) -> Iterator[ast.expr]:
+def _parameters(file: File, function: FunctionNode) -> Iterator[ast.expr]:
     scope = file.index.scope(function.body[0])
     for arg in parameters(function):
         yield from (load for load, _ in file.index.names_of(scope, arg.arg))

@@ -5,16 +5,17 @@ command line, and dictionaries passed on with `**`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach, trace
+from ...flow.containers import ANY, held
+from ...flow.edges import sources
 from ..nodes import walk
-from ..syntax import argument_for, dict_entries, keyword, returned
+from ..syntax import keyword
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
-
-_MOST_HANDS = 4  # through which a value comes
 
 
 class PassedValue(NamedTuple):
@@ -28,23 +29,57 @@ class PassedValue(NamedTuple):
 def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
     """Return the possible values of the keyword argument `name` of `call`, except a literal in the call itself."""
     written = keyword(call, name)
-    if written is not None:
-        in_the_call = isinstance(written, (ast.Constant, ast.Call, ast.List, ast.Tuple))
-        if in_the_call and not _hands_on(script, written):
-            return []
-        return list(_values(script, written, True))
-    found: list[PassedValue] = []
-    for argument in call.keywords:
-        if argument.arg is None:
-            for entry in entries(script, argument.value, name):
-                found += _values(script, entry, True)
-    return found
+    if written is None:
+        return _values(script, entries(script, call, name))
+    is_literal = isinstance(written, _LITERALS) and not _sources(script, written)
+    return [] if is_literal else _values(script, [written])
 
 
 def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[PassedValue]:
-    """What the entry `name` of the dictionary `node` may be."""
-    found = entries(script, node, name) if node is not None else ()
-    return [one for entry in found for one in _values(script, entry, True)]
+    """Return what the entry `name` of the dictionary `node` may be."""
+    return _values(script, held(script, node, name)) if node is not None else []
+
+
+def entries(script: ParsedFile, call: ast.Call, name: str) -> list[ast.expr]:
+    """Return the entries `name` of the dictionaries that `call` passes on with `**`."""
+    spread = (argument.value for argument in call.keywords if argument.arg is None)
+    return [entry for node in spread for entry in held(script, node, name)]
+
+
+_LITERALS = (ast.Constant, ast.Call, ast.Dict, ast.List, ast.Tuple)
+
+
+def _values(script: ParsedFile, start: Iterable[ast.expr]) -> list[PassedValue]:
+    reached = reach(start, lambda node: _sources(script, node))
+    ends = [n for n in reached if isinstance(n, _LITERALS) and not _sources(script, n)]
+    return [
+        PassedValue(end, getattr(end, "value", None), _is_only(script, trace(reached, end)))
+        for end in ends
+    ]
+
+
+def _is_only(script: ParsedFile, way: Iterator[ast.expr]) -> bool:
+    """Return True if the value is the only one: only names with one binding, and entries, lead to it."""
+    next(way)
+    return all(isinstance(n, ast.Subscript) or script.only_value(n) is not None for n in way)
+
+
+def _sources(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.Attribute():
+            return script.cached(_defaults).get(node.attr, [])
+        case ast.Subscript(value=owner, slice=ast.Constant(value=key)):
+            return held(script, owner, str(key))
+        case ast.Subscript(value=owner):
+            return held(script, owner, ANY)
+        case ast.Call(func=ast.Attribute(attr="get", value=owner), args=[key, *default]):
+            name = str(key.value) if isinstance(key, ast.Constant) else ANY
+            return [*held(script, owner, name), *default]
+        case ast.Call(
+            func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), default]
+        ):
+            return [*script.cached(_defaults).get(name, []), default]
+    return sources(script, node)
 
 
 def is_only_given(
@@ -120,146 +155,6 @@ def _default_of_field(value: ast.expr) -> ast.expr:
                 default = value.args[0]
             return value if default is None else default
     return value
-
-
-def _values(
-    script: ParsedFile, node: ast.expr, sure: bool, hands: int = _MOST_HANDS
-) -> Iterator[PassedValue]:
-    if isinstance(node, ast.Constant):
-        yield PassedValue(node, node.value, sure)
-    elif hands and isinstance(node, ast.Call) and _hands_on(script, node):
-        for handed in _handed_on(script, node):
-            yield from _values(script, handed, False, hands - 1)
-    elif isinstance(node, (ast.Call, ast.Dict, ast.List, ast.Tuple)):
-        yield PassedValue(node, None, sure)
-    elif isinstance(node, ast.IfExp):
-        for branch in (node.body, node.orelse):
-            yield from _values(script, branch, False, hands)
-    elif isinstance(node, ast.BoolOp):
-        for part in node.values:
-            yield from _values(script, part, False, hands)
-    elif hands and isinstance(node, ast.Name):
-        bindings = script.bindings(node)
-        for binding in bindings:
-            if binding.how in {"assign", "parameter"} and binding.value and not binding.path:
-                only = sure and len(bindings) == 1 and binding.how == "assign"
-                yield from _values(script, binding.value, only, hands - 1)
-    elif hands and isinstance(node, ast.Attribute):
-        for default in script.cached(_defaults).get(node.attr, ()):
-            yield from _values(script, default, False, hands - 1)
-    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        for entry in entries(script, node.value, str(node.slice.value)):
-            yield from _values(script, entry, sure, hands - 1)
-    elif hands and isinstance(node, ast.Subscript):
-        for entry in _all_entries(script, node.value):
-            yield from _values(script, entry, False, hands - 1)
-
-
-def _hands_on(script: ParsedFile, node: ast.expr) -> bool:
-    """True if a call gives what is written elsewhere: a function of this file, or `table.get(name, other)`."""
-    if not isinstance(node, ast.Call):
-        return False
-    if isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-        return bool(node.args) and not isinstance(node.args[0], ast.Starred)
-    return _is_getattr(node) or isinstance(_function(script, node), ast.FunctionDef)
-
-
-def _handed_on(script: ParsedFile, call: ast.Call) -> Iterator[ast.expr]:
-    definition = _function(script, call)
-    if isinstance(definition, ast.FunctionDef):
-        for value in returned(definition):
-            yield from _in_the_call(value, definition, call)
-    elif _is_getattr(call):
-        yield ast.copy_location(ast.Attribute(call.args[0], call.args[1].value), call)  # type: ignore[attr-defined]
-        yield call.args[2]
-    elif isinstance(call.func, ast.Attribute):
-        key = call.args[0]
-        if isinstance(key, ast.Constant):
-            yield from entries(script, call.func.value, str(key.value))
-        else:
-            yield from _all_entries(script, call.func.value)
-        yield from call.args[1:2]
-
-
-def _in_the_call(
-    returned: ast.expr, definition: ast.FunctionDef, call: ast.Call
-) -> Iterator[ast.expr]:
-    """Yield the value of `returned` in `call`: for a parameter, its argument (`default(precision, "fp16")`)."""
-    if isinstance(returned, ast.IfExp):
-        yield from _in_the_call(returned.body, definition, call)
-        yield from _in_the_call(returned.orelse, definition, call)
-    elif isinstance(returned, ast.BoolOp):
-        for part in returned.values:
-            yield from _in_the_call(part, definition, call)
-    elif isinstance(returned, ast.Name):
-        yield argument_for(returned.id, definition, call, skip_self=False) or returned
-    else:
-        yield returned
-
-
-def _is_getattr(call: ast.Call) -> bool:
-    """`getattr(args, "optim", "adamw")`."""
-    match call:
-        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str()), _]):
-            return True
-    return False
-
-
-def _function(script: ParsedFile, call: ast.Call) -> ast.AST | None:
-    return script.value(call.func).definition if isinstance(call.func, ast.Name) else None
-
-
-def _all_entries(script: ParsedFile, node: ast.expr) -> Iterator[ast.expr]:
-    """Every value of a dictionary that is written out: `TABLE[name]` may be each."""
-    if isinstance(node, ast.Name):
-        for binding in script.bindings(node):
-            if binding.how == "assign" and not binding.path and isinstance(binding.value, ast.Dict):
-                yield from binding.value.values
-    elif isinstance(node, ast.Dict):
-        yield from node.values
-
-
-def entries(script: ParsedFile, node: ast.expr, name: str) -> Iterator[ast.expr]:
-    """The entries `name` of a dictionary: of its literal, and those that are set by their own."""
-    if isinstance(node, ast.Name):
-        for binding in script.bindings(node):
-            if binding.how == "assign" and binding.value is not None and not binding.path:
-                if not isinstance(binding.value, ast.Name):
-                    yield from entries(script, binding.value, name)
-        yield from script.cached(_entries_set_later).get((node.id, name), ())
-        return
-    if isinstance(node, ast.IfExp):
-        for branch in (node.body, node.orelse):
-            if not isinstance(branch, ast.Name):
-                yield from entries(script, branch, name)
-    yield from (value for key, value in dict_entries(node) if key == name)
-
-
-def _entries_set_later(script: ParsedFile) -> dict[tuple[str, str], list[ast.expr]]:
-    """(Name of a dictionary, key) -> what `d["key"] = value` and `d.update(key=value)` set."""
-    found: dict[tuple[str, str], list[ast.expr]] = {}
-    for node in walk(script.tree):
-        match node:
-            case ast.Assign(
-                targets=[
-                    ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key)))
-                ],
-                value=value,
-            ):
-                found.setdefault((owner, key), []).append(value)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="update")):
-                for key, value in _written_out(node):
-                    found.setdefault((owner, key), []).append(value)
-    return found
-
-
-def _written_out(update: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-    """The entries of `update({"a": 1}, b=2)`."""
-    for argument in update.args:
-        yield from dict_entries(argument)
-    for keyword_ in update.keywords:
-        if keyword_.arg is not None:
-            yield keyword_.arg, keyword_.value
 
 
 def _defaults(script: ParsedFile) -> dict[str, list[ast.expr]]:

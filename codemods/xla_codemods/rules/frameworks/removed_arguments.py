@@ -87,14 +87,7 @@ def removed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     for name in sorted(_REMOVED):
         given = keyword_argument(call, name)
-        values = [given.value] if given is not None else []
-        if not values:
-            values = [
-                entry
-                for argument in call.keywords
-                if argument.arg is None
-                for entry in entries(script, argument.value, name)
-            ]
+        values = [given.value] if given is not None else entries(script, call, name)
         yield from (_finding(script, value, name) for value in values)
 
 

@@ -88,6 +88,7 @@ from ...analysis.inference.values import OPTIMIZER
 from ...analysis.nodes import walk
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
+from ...flow.containers import held
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -102,9 +103,6 @@ _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)
 _OPTIMIZER_NAME = Pattern(r"(?:torch\.optim\.)?(?:[NR]?Adam(?:W|ax)?|SGD|Adagrad)", re.IGNORECASE)
 _AVAILABLE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available"})
 _MIGRATED = frozenset({f"{RUNTIME}.is_accelerator", f"{RUNTIME}.is_available"})
-_NAMES = 4  # one after the other
-
-Met = frozenset[tuple[str, str]]  # names that are looked at, each with the key
 
 
 @RULE.node(ast.keyword, named=("fused", None))
@@ -125,10 +123,10 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
         ]
         yield RULE.finding(script, node.value, _MESSAGE, *edits)
     elif node.arg == "fused":
-        yield from _found(script, node.value, scope)
+        yield from _found(script, node.value)
     else:
-        for value, home in _entries(script, node.value, scope):
-            yield from _found(script, value, home)
+        for value in held(script, node.value, "fused"):
+            yield from _found(script, value)
 
 
 @RULE.node(ast.Dict)
@@ -137,7 +135,7 @@ def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
     for key, value in zip(node.keys, node.values):
         if isinstance(key, ast.Constant) and key.value == "fused":
             sure = _is_for_an_optimizer(script, node)
-            yield from (_found if sure else _kept_from_xla)(script, value, scope)
+            yield from _found(script, value) if sure else _kept_from_xla(script, value, scope)
 
 
 def _is_for_an_optimizer(script: Script, node: ast.Dict) -> bool:
@@ -165,7 +163,8 @@ def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
         if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
             if target.slice.value == "fused":
                 of_group = _is_of_a_group(target.value, scope)
-                yield from (_found if of_group else _kept_from_xla)(script, node.value, scope)
+                found = _found(script, node.value)
+                yield from found if of_group else _kept_from_xla(script, node.value, scope)
 
 
 def _names_one(value: ast.expr) -> bool:
@@ -189,7 +188,7 @@ def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Fi
     if isinstance(value, ast.Name) and (found := scope.find(value.id)) is not None:
         asked = [b.value for b in found[1] if isinstance(b.value, ast.expr)]
     if any(_mentions_cuda(script, part, scope) for node in asked for part in walk(node)):
-        yield from _found(script, value, scope)
+        yield from _found(script, value)
 
 
 def _mentions_cuda(script: Script, part: ast.AST, scope: Scope) -> bool:
@@ -249,130 +248,7 @@ def _is_of_an_optimizer(script: Script, func: ast.expr, scope: Scope) -> bool:
 _CHOICES = (ast.Call, ast.Dict, ast.IfExp, ast.Lambda, ast.List, ast.Subscript, ast.Tuple)
 
 
-def _entries(
-    script: Script, node: ast.expr, scope: Scope, met: Met = frozenset(), key: str = "fused"
-) -> Iterator[tuple[ast.expr, Scope]]:
-    """The values under `key` in the dicts that `node` may be; under any where `key` is ""."""
-
-    def inside(*nodes: ast.expr | None) -> Iterator[tuple[ast.expr, Scope]]:
-        for other in nodes:
-            if other is not None:
-                yield from _entries(script, other, scope, met, key)
-
-    match node:
-        case ast.IfExp(body=first, orelse=second):
-            yield from inside(first, second)
-        case ast.BinOp(op=ast.BitOr(), left=first, right=second):
-            yield from inside(first, second)
-        case ast.BoolOp(values=several):
-            yield from inside(*several)
-        case ast.Dict():
-            for name, value in zip(node.keys, node.values):
-                if name is None:
-                    yield from inside(value)
-                elif not key or (isinstance(name, ast.Constant) and name.value == key):
-                    yield value, scope
-        case ast.Call(func=ast.Name(id="dict" | "OrderedDict" | "copy" | "deepcopy")):
-            yield from inside(*node.args)
-            yield from _given(script, node, scope, met, key)
-        case ast.Call(func=ast.Attribute(attr="copy", value=owner)):
-            yield from inside(owner, *node.args)  # options.copy(), copy.copy(options)
-        case ast.Call(func=ast.Attribute(attr="deepcopy")):
-            yield from inside(*node.args)
-        case ast.Subscript(value=owner, slice=index):
-            yield from _of_an_entry(script, owner, index, scope, met, key)
-        case ast.Call(func=ast.Attribute(attr="get" | "pop", value=owner), args=[index, *rest]):
-            yield from _of_an_entry(script, owner, index, scope, met, key)
-            yield from inside(*rest)
-        case ast.Name():
-            yield from _of_a_name(script, node, scope, met, key)
-        case ast.Attribute(value=ast.Name(id="self")):
-            yield from _of_a_name(script, node, scope, met, key)
-
-
-def _given(
-    script: Script, call: ast.Call, scope: Scope, met: Met, key: str
-) -> Iterator[tuple[ast.expr, Scope]]:
-    """What `dict(...)` or `options.update(...)` is given by name."""
-    for given in call.keywords:
-        if given.arg is None:
-            yield from _entries(script, given.value, scope, met, key)
-        elif given.arg == key or not key:
-            yield given.value, scope
-
-
-def _of_an_entry(
-    script: Script, owner: ast.expr, index: ast.expr, scope: Scope, met: Met, key: str
-) -> Iterator[tuple[ast.expr, Scope]]:
-    """The values under `key` in the dict that stands under `index` in `owner`."""
-    known = index.value if isinstance(index, ast.Constant) else ""
-    if isinstance(known, str):
-        for value, home in _entries(script, owner, scope, met, known):
-            yield from _entries(script, value, home, met, key)
-
-
-def _of_a_name(
-    script: Script, node: ast.Name | ast.Attribute, scope: Scope, met: Met, key: str
-) -> Iterator[tuple[ast.expr, Scope]]:
-    """What the dicts hold that the name is bound to, and what is put into them."""
-    this = (node.id if isinstance(node, ast.Name) else node.attr, key)
-    if this in met or len(met) == _NAMES:
-        return
-    met |= {this}
-    home, bindings = (isinstance(node, ast.Name) and scope.find(node.id)) or (scope, ())
-    for binding in bindings:
-        if binding.how == "assign" and binding.value is not None and not binding.path:
-            yield from _entries(script, binding.value, home, met, key)
-    yield from _changed(script, node, scope, met, key)
-
-
-def _changed(
-    script: Script, node: ast.Name | ast.Attribute, scope: Scope, met: Met, key: str
-) -> Iterator[tuple[ast.expr, Scope]]:
-    """What is put into the dict of that name: `options["fused"] = True`, `options.update(fused=True)`."""
-    for statement, inside in script.index.of(ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Subscript):
-                name = getattr(target.slice, "value", None)
-                if (not key or name == key) and _is_same(script, node, scope, target.value, inside):
-                    yield statement.value, inside
-            elif isinstance(target, ast.Attribute) and _is_same(
-                script, node, scope, target, inside
-            ):
-                yield from _entries(script, statement.value, inside, met, key)
-    for change, inside in script.index.of(ast.AugAssign):
-        if isinstance(change.op, ast.BitOr) and _is_same(
-            script, node, scope, change.target, inside
-        ):
-            yield from _entries(script, change.value, inside, met, key)
-    for call, inside in script.index.calls_of("update"):
-        if isinstance(call.func, ast.Attribute):
-            if _is_same(script, node, scope, call.func.value, inside):
-                yield from _given(script, call, inside, met, key)
-                for other in call.args:
-                    yield from _entries(script, other, inside, met, key)
-    for call, inside in script.index.calls_of("setdefault"):
-        if isinstance(call.func, ast.Attribute) and len(call.args) == 2:
-            name = getattr(call.args[0], "value", None)
-            if (not key or name == key) and _is_same(script, node, scope, call.func.value, inside):
-                yield call.args[1], inside
-
-
-def _is_same(script: Script, node: ast.expr, scope: Scope, other: ast.expr, inside: Scope) -> bool:
-    """True if both are the same name, or the same attribute of `self` in one class."""
-    match node, other:
-        case ast.Name(id=first), ast.Name(id=second) if first == second:
-            found, others = scope.find(first), inside.find(second)
-            return found is not None and others is not None and found[0] is others[0]
-        case (
-            ast.Attribute(value=ast.Name(id="self"), attr=first),
-            ast.Attribute(value=ast.Name(id="self"), attr=second),
-        ) if first == second:
-            return script.class_around(node) is script.class_around(other)
-    return False
-
-
-def _found(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
+def _found(script: Script, value: ast.expr) -> Iterator[Finding]:
     if isinstance(value, ast.Constant) and not value.value:
         return
     if "supports_fused" in script.segment(value):
