@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .analysis.cuda_names import Import, Use, is_missing_package
-from .analysis.devices.cuda_only.sys_modules import SysModules
+from .analysis.devices.cuda_only.presence import SysModules
 from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.syntax import used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering

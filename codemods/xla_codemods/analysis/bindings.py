@@ -261,3 +261,13 @@ _STATEMENTS: dict[type[ast.AST], Callable[..., None]] = {
 }
 if hasattr(ast, "TryStar"):  # Python 3.11
     _STATEMENTS[ast.TryStar] = Collector.try_
+
+
+def part(binding: Binding) -> ast.expr | None:
+    """What is bound, of `a, b = 0, []` too; None for a part of what is no tuple."""
+    value = binding.value
+    for step in binding.path:
+        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+            return None
+        value = value.elts[step]
+    return value

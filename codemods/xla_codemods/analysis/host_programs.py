@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
-from .projects.import_lines import imports_in
+from .projects.files import imports_in
 from .syntax import unparsed, walk_body
 from .training.tensors.device_tensors import losses
 from .training.turns import in_each_step

@@ -1,4 +1,4 @@
-"""Loops as syntax: what runs in each turn, and what does not; and the names of what can happen there."""
+"""Loops as syntax: what runs in each iteration, names of what can happen there, and common names of loss scalers."""
 
 from __future__ import annotations
 
@@ -115,3 +115,22 @@ def gone_through(iterated: ast.expr | None, path: tuple[int, ...]) -> str:
         case ast.Call(func=ast.Name(id="list" | "reversed" | "sorted" | "tuple"), args=[elements]):
             return gone_through(elements, path)
     return ast.unparse(iterated) if iterated is not None else ""
+
+
+# Names that by themselves say what they are; used only where the analysis cannot see the value.
+OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|optim", re.IGNORECASE)
+
+
+def is_called_a_scaler(node: ast.expr) -> bool:
+    last = name_of(node)
+    return last.lower().endswith("scaler")
+
+
+def scaled_by_name(call: ast.Call) -> ast.expr | None:
+    """`loss` of `loss_scaler(loss, optimizer, ...)`, as timm and MAE have it: backward, clipping and step in one."""
+    match call.args:
+        case [loss, ast.Name(id=name) | ast.Attribute(attr=name), *_] if is_called_a_scaler(
+            call.func
+        ):
+            return loss if OPTIMIZER_NAME.search(name) else None
+    return None

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
-from .inference.scaler_names import OPTIMIZER_NAME, is_called_a_scaler
 from .inference.values import INSTANCE, OPTIMIZER, SCALER
-from .loops import gone_through
+from .loops import OPTIMIZER_NAME, gone_through, is_called_a_scaler
 from .syntax import unparsed
 
 if TYPE_CHECKING:

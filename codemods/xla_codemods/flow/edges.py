@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from ..analysis.bindings import ITERATED, Binding
-from ..analysis.inference.unpacking import part
+from ..analysis.bindings import ITERATED, Binding, part
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import argument_for, dict_entries, parameters, returned, unparsed
 

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..analysis.devices.cuda_only.sys_modules import SysModules
+from ..analysis.devices.cuda_only.presence import SysModules
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN

@@ -9,8 +9,7 @@ import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .aligning import indent_of, last_open, replaced_lines
-from .tokens import closes, code_tokens, opens
+from .aligning import closes, code_tokens, indent_of, last_open, opens, replaced_lines
 
 _INDENT = "    "
 _OPENING, _CLOSING = "([{", ")]}"

@@ -10,8 +10,8 @@ import libcst as cst
 import libcst.metadata
 import pytest
 
+from xla_codemods.analysis.bindings import part
 from xla_codemods.analysis.index import build
-from xla_codemods.analysis.inference.unpacking import part
 from xla_codemods.analysis.scopes import Scope, resolve
 from xla_codemods.rewriting.pairing import pair
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.analysis.commands.words import commands
+from xla_codemods.analysis.commands.launchers import commands
 
 from .helpers import NEURON, codes, rewritten, verdict
 

@@ -11,7 +11,7 @@ from ...flow.closure import reach
 from ...flow.edges import calls_by_name, sources
 from ..nodes import walk
 from ..syntax import keyword
-from .words import Word, commands
+from .launchers import Word, commands
 
 if TYPE_CHECKING:
     from ..scopes import FunctionNode

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach
-from ..inference.instances import CALLED_AS_INSTANCE
 from ..inference.values import CLASS
 from ..scopes import Binding, FunctionNode, Scope, resolve
-from ..syntax import dict_entries, is_static, keyword, name_of
+from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
 
 if TYPE_CHECKING:
     from ..index import Index

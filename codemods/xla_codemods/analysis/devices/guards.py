@@ -1,4 +1,4 @@
-"""Code that is only reached if a package is installed, so that its need for CUDA is no fault."""
+"""Code that is only reached if a package or an accelerator is available, so that its need for CUDA is no fault."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
 from ..nodes import walk
+from .availability import AVAILABLE
+from .cuda_only.kernels import chooses_kernels
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -133,3 +135,32 @@ def _caught(kind: ast.expr | None) -> Iterator[str]:
         yield "Exception"
     else:
         yield from (n.id for n in walk(kind) if isinstance(n, ast.Name))
+
+
+_ADDS = frozenset({"append", "add", "insert"})
+_DEVICES = frozenset({"cpu", "cuda", "meta", "mps", "xpu"})
+_LISTS = (ast.List, ast.Set, ast.Tuple)
+
+
+def is_listed_if_available(script: ParsedFile, name: ast.expr) -> bool:
+    """Return True if `name` is put into a list if CUDA is available, by a test that is rewritten."""
+    around = script.parent(name)
+    adds = isinstance(around, ast.Call) and getattr(around.func, "attr", "") in _ADDS
+    if not adds and not (isinstance(around, _LISTS) and _are_devices(around.elts)):
+        return False
+    tests = conditions(script, name, refusals=False)
+    return any(needed and _tests_availability(script, test) for test, needed in tests)
+
+
+def _are_devices(elements: list[ast.expr]) -> bool:
+    """Return True unless a text among `elements` is no device: `["cuda", "cudnn"]`."""
+    texts = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+    return all(text.partition(":")[0] in _DEVICES for text in texts)
+
+
+def _tests_availability(script: ParsedFile, test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Call)
+        and script.dotted(test.func) in AVAILABLE
+        and not chooses_kernels(script, test)
+    )

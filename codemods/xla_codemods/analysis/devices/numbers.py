@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach, trace
 from .. import flow
-from ..inference.unpacking import part
+from ..bindings import part
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import returned
-from .calculated import is_calculated_with
 from .callees import Target, View, filled, parameters, scope_of
 from .passed_arguments import PassedArgument, passed_arguments
 from .places import assigned_to, default_of, entries
@@ -28,7 +27,7 @@ from .specs import (
     last_name,
     leaves,
 )
-from .uses import MovedTo
+from .uses import MovedTo, is_calculated_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..inference.instances import CALLED_AS_INSTANCE, names_given
 from ..scopes import Scope, resolve
+from ..syntax import CALLED_AS_INSTANCE, names_given
 from .callees import PREPARING, Callees, Handed, Target, View, filled
 from .places import entries
 from .specs import INDEX_NAME, last_name

@@ -1,14 +1,19 @@
-"""The uses of a parameter that may be a device: a move, a further call, or an operation that needs a number."""
+"""The uses of a parameter that may be a device: a move, a further call, or a calculation with a number."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..inference.library_types import RUNTIME
 from ..scopes import Scope, resolve
+from ..syntax import unparsed
 from .callees import Callees, Target, filled, scope_of
+
+if TYPE_CHECKING:
+    from ..index import Index
+    from ..scopes import Scope
 
 # Calls that take a device of any spelling: their arguments are not changed.
 _TAKES_ANY = frozenset(
@@ -124,3 +129,33 @@ class MovedTo:
             argument is use.node and self._only(handed.target, name, met)
             for name, argument in filled(handed, handed.target)
         )
+
+
+def is_calculated_with(index: Index, device: ast.expr, scope: Scope) -> bool:
+    """True if something else than a device would fail or change the meaning there: `if device < 0:`, `device + 1`.
+
+    `device` is a name, attribute or subscript, and stands in `scope`.
+    """
+    if isinstance(device, ast.Name):
+        found = scope.find(device.id)
+        uses: list[ast.expr] = []
+        if found is not None:
+            uses = [node for node, _ in index.names_of(found[0], device.id)]
+    else:
+        text = unparsed(device)
+        uses = [node for node, _ in index.of(type(device)) if unparsed(node) == text]
+    return any(_is_operand(index.parents.get(use)) for use in uses)
+
+
+def _is_operand(around: ast.AST | None) -> bool:
+    if isinstance(around, ast.Compare):
+        return any(map(_is_number, (around.left, *around.comparators)))
+    return isinstance(around, (ast.AugAssign, ast.BinOp)) or (
+        isinstance(around, ast.UnaryOp) and not isinstance(around.op, ast.Not)
+    )
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.Constant) and type(node.value) is int

@@ -12,10 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from .. import flow
 from ..loops import is_called_a_loader
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
-from ..syntax import argument_for, is_static, name_of, statements, walk_body
+from ..syntax import (
+    CALLED_AS_INSTANCE,
+    argument_for,
+    is_static,
+    name_of,
+    names_given,
+    statements,
+    walk_body,
+)
 from .annotations import annotated, kinds_of
 from .attributes import attributes_bound
-from .instances import CALLED_AS_INSTANCE, names_given
 from .moved import settled
 from .values import (
     ACCEL,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ...flow.edges import passed
-from .unpacking import part
+from ..bindings import part
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:

@@ -11,14 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..index import Index
-from ..inference.instances import CALLED_AS_INSTANCE, names_given
-from ..inference.scaler_names import scaled_by_name
 from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
+from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
-from ..syntax import argument_for
+from ..syntax import CALLED_AS_INSTANCE, argument_for, names_given
 from .element_calls import on_elements
-from .handed_reads import tensor_behind
-from .in_steps import is_beside_a_backward, is_in_a_step
+from .in_steps import is_beside_a_backward, is_in_a_step, tensor_behind
 from .project import TRAINS, Project
 
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
+from ...patterns import Pattern
 from ...program.import_graph import ImportGraph
 from ...program.texts import Texts
-from .import_lines import Import, imports_in
 
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset(
@@ -110,3 +112,37 @@ class ProjectFiles(Texts):
 def is_of_others(root: str) -> bool:
     """Return True if `root` is the name of a known library, which projects seldom use for a module."""
     return root in _OTHERS or root in sys.stdlib_module_names
+
+
+_IMPORT = Pattern(
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\((?:[^)#]|#[^\n]*)*\)|[^\n#;]*)"
+    r"|import[ \t]+([^\n#;]+))",
+    re.MULTILINE,
+)
+_COMMENT = Pattern(r"#[^\n]*")
+
+
+class Import(NamedTuple):
+    """`from home import name as local`; of `import home as local` there is no name."""
+
+    home: str
+    name: str
+    local: str
+
+
+def imports_in(text: str) -> Iterator[Import]:
+    """Every import in `text`, wherever it stands; one in a string is taken for one, too."""
+    if "\\\n" in text:
+        text = text.replace("\\\n", " ")
+    for home, names, modules in _IMPORT.compiled.findall(text):
+        if "#" in names:
+            names = _COMMENT.compiled.sub("", names)
+        for part in names.strip("() \t\r\n").split(","):
+            words = part.split()
+            if words:
+                yield Import(home, words[0], words[2] if len(words) == 3 else words[0])
+        for part in modules.split(","):
+            words = part.split()
+            if words:
+                local = words[2] if len(words) == 3 else words[0].partition(".")[0]
+                yield Import(words[0], "", local)

@@ -1,4 +1,4 @@
-"""The last batch of an epoch may be smaller: `drop_last=True` for the loader that trains."""
+"""Batches of other sizes: the last one of an epoch, and those of loaders of graphs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..syntax import keyword
 from .training import STEP, Loop
 
 if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
     from ..script import Script
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
@@ -57,3 +58,20 @@ def _keeps_last(call: ast.Call) -> bool:
         return False
     size = keyword(call, "batch_size") or (call.args[1] if len(call.args) > 1 else None)
     return size is not None and not (isinstance(size, ast.Constant) and size.value in {1, None})
+
+
+_HOMES = ("torch_geometric.loader", "torch_geometric.data", "dgl.dataloading")
+_MADE = ("Loader", "Sampler")
+
+
+def graph_loaders(script: ParsedFile) -> Iterator[ast.Call]:
+    """Calls that make loaders of PyTorch Geometric and DGL, which join, or sample, graphs."""
+    if not script.source.mentions("torch_geometric", "dgl"):
+        return
+    for call, scope in script.index.of(ast.Call):
+        home, _, name = (script.dotted(call.func, scope) or "").rpartition(".")
+        if not home.startswith(_HOMES) or not name.endswith(_MADE):
+            continue
+        if home.startswith("dgl") and name.endswith("Sampler"):
+            continue  # which a loader is given
+        yield call

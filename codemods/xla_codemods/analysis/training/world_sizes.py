@@ -18,6 +18,7 @@ from ..nodes import walk
 from ..syntax import name_of
 
 if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
     from ..scopes import Scope
     from ..script import Script
 
@@ -283,3 +284,15 @@ def _named(call: ast.Call) -> Iterator[ast.expr]:
     for part in walk(call):
         if isinstance(part, (ast.Name, ast.Attribute)):
             yield part
+
+
+_OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")
+
+
+def is_of_replicas(script: ParsedFile) -> bool:
+    """True if the script, or another module of its program, is one for several processes."""
+    if any(script.index.calls_of(name) for name in _OF_REPLICAS):
+        return True
+    if script.source.mentions("deepspeed") and script.index.calls_of("initialize"):
+        return True
+    return script.project is not None and script.project.mentions(*_OF_REPLICAS[:3])

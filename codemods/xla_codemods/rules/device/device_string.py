@@ -146,11 +146,11 @@ from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
-from ...analysis.devices.checks.listed import is_listed_if_available
+from ...analysis.devices.guards import is_listed_if_available
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
+from ...analysis.devices.made_of import reaching
 from ...analysis.devices.non_device_calls import is_of_an_engine
-from ...analysis.devices.reached import reaching
 from ...analysis.host_programs import is_program_without_torch
 from ...analysis.inference.values import DEVICE, HOST
 from ...analysis.syntax import keyword

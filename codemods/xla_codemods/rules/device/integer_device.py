@@ -108,7 +108,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
-from ...analysis.devices.calculated import is_calculated_with
 from ...analysis.devices.non_device_calls import NO_DEVICES
 from ...analysis.devices.numbers import Numbers
 from ...analysis.devices.specs import (
@@ -119,7 +118,7 @@ from ...analysis.devices.specs import (
     leaves,
     named_like_a_device,
 )
-from ...analysis.devices.uses import makes_tensors
+from ...analysis.devices.uses import is_calculated_with, makes_tensors
 from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
 from ...analysis.syntax import name_of, unparsed
 from ...edits import Replace

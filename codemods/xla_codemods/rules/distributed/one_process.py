@@ -77,8 +77,8 @@ from ...analysis.inference.values import DEVICE_LOADER, LOADER
 from ...analysis.loops import BACKWARD
 from ...analysis.training import world_sizes
 from ...analysis.training.loaders import is_called_a_loader
-from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
+from ...analysis.training.world_sizes import is_of_replicas
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule

@@ -76,8 +76,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.program_start import first_statement
-from ...analysis.training.replicas import is_of_replicas
 from ...analysis.training.sharding import is_sharded_by_the_runtime
+from ...analysis.training.world_sizes import is_of_replicas
 from ...edits import InsertBefore
 from ...finding import INFO, Finding
 from ...rule import Rule

@@ -82,7 +82,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.unpacking import part
+from ...analysis.bindings import part
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.syntax import unparsed

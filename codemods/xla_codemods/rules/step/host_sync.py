@@ -207,7 +207,7 @@ from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.syntax import name_of
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
-from ...analysis.training.host_reads.good_step import good_step
+from ...analysis.training.host_reads.read_numbers import good_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule

@@ -105,7 +105,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.training.shapes.counters import Counters
-from ...analysis.training.shapes.slices import is_on_device, length_of, moving_part
+from ...analysis.training.shapes.cutting import is_on_device, length_of, moving_part
 from ...analysis.training.tensors.computed import is_state
 from ...edits import ReplaceStatement
 from ...finding import MEDIUM, WARNING, Finding

@@ -58,7 +58,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis import flow
-from ...analysis.inference.unpacking import part
+from ...analysis.bindings import part
 from ...analysis.inference.values import DTYPE
 from ...analysis.syntax import keyword
 from ...finding import MEDIUM, WARNING, Finding

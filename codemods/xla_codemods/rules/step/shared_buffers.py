@@ -71,7 +71,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.unpacking import part
+from ...analysis.bindings import part
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
 from ...analysis.training.unmoved_modules import is_as_made

@@ -97,8 +97,14 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.values import ACCEL, DTYPE, HOST, MODULE
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword, name_of
-from ...analysis.training.tensors.sparse import CONVERTERS, MAKERS, SparseOrigin, SparseTensors
-from ...analysis.training.tensors.sparse_moves import SPARSE, SparseMoves
+from ...analysis.training.tensors.sparse import (
+    CONVERTERS,
+    MAKERS,
+    SPARSE,
+    SparseMoves,
+    SparseOrigin,
+    SparseTensors,
+)
 from ...edits import DropArgument, Replace
 from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
 from ...flow.conditions import is_excluded

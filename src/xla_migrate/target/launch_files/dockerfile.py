@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from xla_codemods.analysis.commands.words import Command, Word, commands, of_words
+from xla_codemods.analysis.commands.launchers import Command, Word, commands, of_words
 
 from .found import Edit, Found, Wanted
 from .images import in_image

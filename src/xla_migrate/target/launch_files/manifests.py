@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
-from xla_codemods.analysis.commands.words import Word, of_words
+from xla_codemods.analysis.commands.launchers import Word, of_words
 
 from .codes import GPU_RESOURCE
 from .found import Edit, Found, Wanted

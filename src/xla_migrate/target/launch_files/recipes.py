@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from xla_codemods.analysis.commands.words import Word, commands
+from xla_codemods.analysis.commands.launchers import Word, commands
 
 from .found import Found, Wanted
 from .shell_commands import in_assignment, in_command, is_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from xla_codemods.analysis.commands.words import commands
+from xla_codemods.analysis.commands.launchers import commands
 
 from .codes import GPU_RESOURCE
 from .found import Found, Wanted

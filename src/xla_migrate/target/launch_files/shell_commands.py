@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from xla_codemods.analysis.commands.launchers import behind_opening, in_launcher, program, sets
-from xla_codemods.analysis.commands.words import Command, Word
+from xla_codemods.analysis.commands.launchers import (
+    Command,
+    Word,
+    behind_opening,
+    in_launcher,
+    program,
+    sets,
+)
 from xla_codemods.analysis.frameworks.values import HALF, OF_ENVIRONMENT
 from xla_codemods.catalog.torch_xla import VARIABLES, unread
 

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...bindings import part
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...frameworks.lightning_modules import is_lightnings
 from ...inference.library_types import HOST_TENSORS
-from ...inference.unpacking import part
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...syntax import keyword, name_of, unparsed

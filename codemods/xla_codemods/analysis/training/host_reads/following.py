@@ -16,7 +16,14 @@ from ....flow.closure import reach
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ..tensors.device_tensors import is_device_tensor
-from .computing import is_caught, is_function_of_numbers, kept_extreme, number_around
+from .computing import (
+    is_caught,
+    is_function_of_numbers,
+    is_printed,
+    kept_extreme,
+    number_around,
+    text_around,
+)
 from .deferral import Deferral
 from .filling import fill
 from .formatted import is_a_number, is_formatted, is_only_formatted, is_text, leads_to, obstacle_of
@@ -34,10 +41,9 @@ from .holders import (
     reads_of,
     stored_in,
 )
-from .on_device import is_added_on_the_device
+from .read_numbers import is_added_on_the_device
 from .showing import defer_condition, is_host_value, log_later, show_tensors
 from .sinks import is_shown_on_a_console, shown_to
-from .texts import is_printed, text_around
 
 if TYPE_CHECKING:
     from ...script import Script

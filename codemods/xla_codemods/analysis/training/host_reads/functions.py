@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
 from ....flow.edges import argument, callers
-from ...inference.unpacking import part
+from ...bindings import part
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import walk
 from ...projects.attribute_uses import uses_elsewhere

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...inference.unpacking import part
+from ...bindings import part
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ....flow.closure import reach
 from ....flow.edges import passed
 from ....patterns import Pattern
-from ...bindings import Binding
-from ...inference.unpacking import part
+from ...bindings import Binding, part
 from ...syntax import keyword
 from .guards import named_as_a_rank
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ....flow.edges import argument, callers
-from ...inference.unpacking import part
+from ...bindings import part
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import unparsed

@@ -1,15 +1,17 @@
-"""Batches that are cut where the longest of their samples ends: each has another length."""
+"""Slices with moving bounds, and batches that are cut where the longest of their samples ends."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...inference.values import BATCH, NUMBER, TENSOR
+from ...inference.values import ACCEL, BATCH, NUMBER, TENSOR
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ..collating import collating
 from ..turns import evaluating, in_each_turn, turns
+from .counters import is_sum
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -111,3 +113,42 @@ def _values(script: Script, name: ast.Name) -> Iterator[ast.expr]:
     for binding in script.reaching(name):
         if binding.how == "assign" and binding.value is not None:
             yield binding.value
+
+
+def is_on_device(script: ParsedFile, node: ast.expr, index: ast.expr | None = None) -> bool:
+    """True if `node` is a tensor of the device: a batch that takes several indices at once is one, too."""
+    value = script.value(node)
+    if not (value.has(TENSOR) and value.has(ACCEL)):
+        return False
+    return not value.has(BATCH) or isinstance(index, ast.Tuple)
+
+
+def moving_part(
+    index: ast.expr, moves: Callable[[ast.expr], bool]
+) -> tuple[int, ast.expr, bool] | None:
+    """The first part of `index` that moves, with its dimension, and whether all of every other dimension is taken."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    moving = [(dim, part) for dim, part in enumerate(parts) if _moves(part, moves)]
+    if not moving:
+        return None
+    dim, part = moving[0]
+    alone = len(moving) == 1 and all(is_whole(p) for k, p in enumerate(parts) if k != dim)
+    return dim, part, alone
+
+
+def _moves(part: ast.expr, moves: Callable[[ast.expr], bool]) -> bool:
+    if isinstance(part, ast.Slice):
+        return any(edge is not None and moves(edge) for edge in (part.lower, part.upper))
+    return moves(part)
+
+
+def is_whole(part: ast.expr) -> bool:
+    """`:`."""
+    return isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step)
+
+
+def length_of(part: ast.Slice) -> ast.expr | None:
+    """The length of `i : i + n`, where both ends say so."""
+    if part.step is not None or part.lower is None or part.upper is None:
+        return None
+    return is_sum(part.upper, part.lower)

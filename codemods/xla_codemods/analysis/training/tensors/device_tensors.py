@@ -29,14 +29,15 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import statements, unparsed
-from .beside_losses import (
-    is_computed_from_a_forward,
-    is_computed_with,
-    returned_losses,
-)
 from .computed import computing, gives_one_tensor, is_state
 from .handed_tensors import is_handed_a_tensor
-from .losses import is_called_a_loss, is_one_of_losses
+from .losses import (
+    is_called_a_loss,
+    is_computed_from_a_forward,
+    is_computed_with,
+    is_one_of_losses,
+    returned_losses,
+)
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
