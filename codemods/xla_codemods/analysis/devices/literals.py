@@ -89,7 +89,8 @@ class DeviceLiterals:
                 isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
             ):
                 self._inside.update(walk(choice))  # is looked at from the call
-        calls, devices = index.calls_of("format"), script.cached(Devices)
+        calls = [*index.calls_of("format"), *index.calls_of("join")]
+        devices = script.cached(Devices)
         for nodes in (index.of(ast.JoinedStr), index.of(ast.BinOp), calls, index.of(ast.Constant)):
             for node, _ in nodes:
                 if node in self._inside:

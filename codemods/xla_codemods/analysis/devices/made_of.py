@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ...flow.edges import argument
+from ..inference.library_types import RUNTIME
 from ..scopes import Binding, FunctionNode, Scope
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
@@ -118,10 +119,19 @@ def reaching(script: Script) -> list[ast.expr]:
         for found in literals
         if found.place == ELSEWHERE or (found.place == KEPT and found.spec.ordinal is None)
     }
+    left = {node for node in left if not _is_converted(script, node)}
     if not left:
         return []
-    found = reach(_sinks(script), MadeOf(script).parts)
+    rewritten = {found.spec.node for found in literals} - left
+    parts = MadeOf(script).parts
+    found = reach(_sinks(script), lambda node: () if node in rewritten else parts(node))
     return sorted(found.keys() & left, key=lambda node: (node.lineno, node.col_offset))
+
+
+def _is_converted(script: Script, node: ast.AST) -> bool:
+    """Return True for `xla.xla_device(kind + ":0")`."""
+    around = script.parent(node)
+    return isinstance(around, ast.Call) and script.dotted(around.func) == f"{RUNTIME}.xla_device"
 
 
 def _sinks(script: Script) -> Iterator[ast.expr]:

@@ -14,6 +14,7 @@ from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
 from ..scopes import resolve
 from ..syntax import keyword
+from .checks.pieces import pieces
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -35,7 +36,6 @@ _INDICES_NAME = Pattern(
     r"^(?:\w*_)?(?:gpus?_?(?:ids?|idxs?|indices|list)|gpus|(?:cuda|device)_?(?:ids|idxs|indices|ordinals))$",
     re.IGNORECASE,
 )
-_AS_A_NUMBER = ("f'd'", "f''")  # format specifications that write an index as it is
 _CURRENT = frozenset(
     {
         "torch.cuda.current_device",
@@ -85,48 +85,42 @@ class Devices:
         if isinstance(node, ast.Constant):
             return _constant(node, node.value) if isinstance(node.value, str) else None
         match node:
-            case ast.JoinedStr(values=parts):
-                return self._joined(node, parts)
-            case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=value):
-                if text in {"cuda:%d", "cuda:%s", "cuda:%i"}:
-                    return Spec(node, _only(value))
-            case ast.BinOp(left=ast.Constant(value="cuda:"), op=ast.Add(), right=value):
-                return self._concatenated(node, value)
-            case ast.Call(
-                func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"),
-                args=[value],
-            ) if text in {"cuda:{}", "cuda:{0}", "cuda:{:d}"}:
-                return Spec(node, value)
+            case ast.JoinedStr() | ast.BinOp(op=ast.Mod()):
+                return self._put_together(node)
+            case ast.BinOp(op=ast.Add()):
+                above = self.script.parent(node)
+                is_part = isinstance(above, ast.BinOp) and isinstance(above.op, ast.Add)
+                return None if is_part else self._put_together(node)
+            case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="format" | "join")):
+                return self._put_together(node)
         return None
 
-    def _joined(self, node: ast.JoinedStr, parts: list[ast.expr]) -> Spec | None:
-        match parts:
-            case [ast.Constant(value=str(text))]:
+    def _put_together(self, node: ast.expr) -> Spec | None:
+        """`f"cuda:{rank}"`, `"cuda:" + str(rank)`, `f"{torch.accelerator.current_accelerator()}:{rank}"`."""
+        match pieces(node):
+            case [str(text)]:
                 return _constant(node, text)
-            case [
-                ast.Constant(value="cuda:"),
-                ast.FormattedValue(value=v, conversion=-1, format_spec=written),
-            ] if written is None or ast.unparse(written) in _AS_A_NUMBER:
-                return Spec(node, v)
-            case [ast.FormattedValue(value=kind), ast.Constant(value=str(text)), *rest]:
-                # f"{torch.accelerator.current_accelerator()}:{rank}"
-                value = self.script.value(kind)
-                if not (value.has(DEVICE) and value.has(ACCEL)):
-                    return None
-                if not rest and re.fullmatch(r":\d+", text):
+            case ["cuda:", ast.expr() as index]:
+                return self._numbered(node, index)
+            case [ast.expr() as kind, ":", ast.expr() as index] if self._is_accelerator(kind):
+                return self._numbered(node, index)
+            case [ast.expr() as kind, str(text)] if re.fullmatch(r":\d+", text):
+                if self._is_accelerator(kind) and not self.script.value(kind).has(STRING):
                     return Spec(node, int(text[1:]))
-                match rest:
-                    case [ast.FormattedValue(value=v, conversion=-1, format_spec=None)] if (
-                        text == ":"
-                    ):
-                        return Spec(node, v)
         return None
 
-    def _concatenated(self, node: ast.expr, value: ast.expr) -> Spec:
-        match value:
-            case ast.Call(func=ast.Name(id="str"), args=[inner]):
-                return Spec(node, inner)
-        return Spec(node, value, digits=True)
+    def _numbered(self, node: ast.expr, index: ast.expr) -> Spec | None:
+        match index:
+            case ast.FormattedValue():
+                return None  # f"cuda:{rank:02d}"
+            case ast.Call(func=ast.Name(id="str"), args=[number]):
+                return Spec(node, number)
+        is_added = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+        return Spec(node, index, digits=is_added and node.right is index)  # type: ignore[attr-defined]
+
+    def _is_accelerator(self, kind: ast.expr) -> bool:
+        value = self.script.value(kind)
+        return value.has(DEVICE) and value.has(ACCEL)
 
     def is_current(self, node: ast.AST | None) -> bool:
         """True if `node` is None, 0, "cuda" or `torch.cuda.current_device()`: the device that one has anyway."""
@@ -160,7 +154,8 @@ class Devices:
         text, holes = self.index(spec)
         if not text and not (spec.ordinal == 0 and _reads_an_index(self.script)):
             return f"{self.script.xla}.device_type()", ()
-        text = text or "0"
+        if not text:  # the index is read: "cuda:0" has one
+            return f'{self.script.xla}.device_type() + ":0"', ()
         return f"str({self.script.xla}.xla_device({text}))", holes
 
     def given(self, node: ast.expr | None) -> tuple[str, tuple[ast.expr, ...]]:
@@ -400,10 +395,6 @@ def _may_be_dtype(node: ast.expr) -> bool:
     """True if what `.to(...)` is given is called a data type."""
     name = last_name(node)
     return name is not None and ("type" in name.lower() or "precision" in name.lower())
-
-
-def _only(value: ast.expr) -> ast.expr:
-    return value.elts[0] if isinstance(value, ast.Tuple) and len(value.elts) == 1 else value
 
 
 # Methods of tensors and modules with a `device=`.

@@ -135,13 +135,7 @@ def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
             yield RULE.finding(script, call, _FUNCTION)
         return
     if _is_storage(script, owner, scope):
-        if isinstance(scope.node, ast.Lambda) and isinstance(
-            scope.node.body, (ast.Call, ast.IfExp)
-        ):
-            return  # `map_location=lambda storage, location: storage.cuda()` is XLA702's
-        message = "`cuda` of a storage fails on an XLA host: give `torch.load` a device as `map_location` instead"
-        yield RULE.finding(script, call, message)
-        return
+        return  # `xla.load` calls the function, and takes the exception for the accelerator
     given = device_argument(call)
     text, holes = script.devices.given(given)
     text = text.replace("{0}", "{1}")
@@ -277,17 +271,17 @@ def _how_it_copies(script: Script, call: ast.Call, index: int) -> tuple[str, tup
 
 
 def _is_storage(script: Script, owner: ast.expr, scope: Scope) -> bool:
-    """The `storage` of `lambda storage, location: storage.cuda()`, or of a function of the two."""
+    """Return True for the `storage` of `map_location=lambda storage, location: storage.cuda()`."""
     function = scope.node
     if not isinstance(owner, ast.Name) or not isinstance(function, (ast.Lambda, ast.FunctionDef)):
         return False
     names = [argument.arg for argument in function.args.args]
-    if len(names) != 2 or names[0] != owner.id:
+    names = names[1:] if names[:1] == ["self"] else names
+    if len(names) != 2 or names[0] != owner.id or not script.source.mentions("map_location"):
         return False
-    around = script.parent(function) if isinstance(function, ast.Lambda) else None
+    around = script.parent(function)
     located = isinstance(around, ast.keyword) and around.arg == "map_location"
-    short = isinstance(function, ast.Lambda) and names[0] == "s" and names[1].startswith("l")
-    return located or "storage" in names[0] or (short and script.source.mentions("map_location"))
+    return located or "storage" in names[0] or (names[0] == "s" and names[1].startswith("l"))
 
 
 def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:

@@ -66,6 +66,20 @@ A string with an index is the name of one device:
      return torch.ones(2).to(location)
 ```
 
+An index that is added later means the same device:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def load(x, rank):
+-    device = "cuda" if torch.cuda.is_available() else "cpu"
++    device = xla.device_type()
+-    device += f":{rank}"
++    device = str(xla.xla_device(device + f":{rank}"))
+     return x.to(device)
+```
+
 Programs that compute nothing with PyTorch, such as launchers and code generators, are not
 reported:
 
@@ -104,7 +118,7 @@ If the rule cannot follow how a string becomes a device, the fix is unsafe:
 -kind = "cuda"
 +kind = xla.device_type()
  x = torch.ones(2).to(where)
- y = torch.ones(2, device=":".join([kind, "0"]))
+ y = torch.ones(2, device=kind.replace("_", ":"))
 ```
 
 Strings that are not devices are not reported. Examples are members of an enumeration, keys, file
@@ -146,6 +160,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
+from ...analysis.devices.checks.pieces import pieces
 from ...analysis.devices.guards import is_listed_if_available
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import ENGINE, KEPT, MAYBE, NAME, is_for_an_engine
@@ -154,7 +169,7 @@ from ...analysis.devices.non_device_calls import is_of_an_engine
 from ...analysis.host_programs import is_program_without_torch
 from ...analysis.inference.values import DEVICE, HOST
 from ...analysis.syntax import keyword
-from ...edits import AddArgument, Edit, Replace
+from ...edits import AddArgument, Edit, Replace, ReplaceStatement
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule, Unhandled
 
@@ -166,6 +181,10 @@ RULE = Rule("XLA105", "device-string", of_what_runs=True)
 
 _REACHED = "the name of a CUDA device fails on an XLA host, and how it becomes a device could not be followed: use `xla.device_type()`"
 
+_NUMBERED = (
+    "an XLA process has one device, so a device with the number of the process does not exist: use"
+    " `xla.xla_device`, which ignores the number on XLA"
+)
 _ENGINE = (
     "the library manages its devices itself and does not support XLA: pass a device of the host such as `cpu`, and move "
     "the results to `xla.xla_device()`"
@@ -220,6 +239,17 @@ def reached(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
         if spec is not None and not covered(node) and not chooses_tests(script, node):
             edit = Replace(node, *script.devices.string(spec))
             yield RULE.finding(script, node, _REACHED, edit, safety=UNSAFE)
+
+
+@RULE.node(ast.AugAssign)
+def numbered(script: Script, node: ast.AugAssign, scope: Scope) -> Iterator[Finding]:
+    """`device += f":{rank}"`."""
+    if not isinstance(node.op, ast.Add) or not str(pieces(node.value)[0]).startswith(":"):
+        return
+    if script.devices.is_device(node.target):
+        text = f"{{0}} = str({script.xla}.xla_device({{0}} + {{1}}))"
+        edit = ReplaceStatement(node, text, (node.target, node.value))
+        yield RULE.finding(script, node.target, _NUMBERED, edit)
 
 
 @RULE.node(ast.keyword, named=("device", "rl_device", "sim_device"))

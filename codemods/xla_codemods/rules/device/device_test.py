@@ -65,6 +65,31 @@ Tests of several devices at once:
      return x
 ```
 
+A comparison with one of several devices compares devices. An XLA process has one device, whatever
+its number is:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def check(x, device, rank):
+-    if device != f"cuda:{rank}":
++    if xla.xla_device(device) != xla.xla_device(rank):
+         raise ValueError(device)
+     return x.to(device)
+```
+
+Tests that choose kernels for CUDA, or only add the number of the process to a name, are kept:
+
+```python
+import torch
+
+def prepare(x, device, rank, attend):
+    if device == "cuda":
+        device = f"{device}:{rank}"
+    return attend(x, device, use_triton=x.is_cuda)
+```
+
 A test that only chooses float16 is kept, so XLA computes in float32 as before. With `--unsafe` it
 chooses bfloat16:
 
@@ -190,6 +215,8 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
             left, right = right, left
         if _says_cuda(script, right):
             yield from _test(script, node, [left], isinstance(op, ast.NotEq), unknown=True)
+        elif _is_numbered(script, left) or _is_numbered(script, right):
+            yield from _numbered(script, node, left, right)
         elif _says_another(script, right) and script.devices.is_device(left):
             yield RULE.finding(
                 script,
@@ -209,6 +236,31 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
                 yield from _test(script, node, [right], negated)
         elif isinstance(right, (ast.List, ast.Tuple, ast.Set)):
             yield from _among(script, node, left, right.elts, negated)
+
+
+def _is_numbered(script: Script, node: ast.expr) -> bool:
+    """Return True for `f"cuda:{rank}"`."""
+    spec = script.devices.spec(node)
+    return spec is not None and isinstance(spec.ordinal, ast.expr)
+
+
+def _numbered(
+    script: Script, node: ast.Compare, left: ast.expr, right: ast.expr
+) -> Iterator[Finding]:
+    """`device != f"cuda:{rank}"`: a comparison of devices."""
+    texts: list[str] = []
+    holes: list[ast.expr] = []
+    for side in (left, right):
+        spec = script.devices.spec(side)
+        text, inner = script.devices.device(spec) if spec else ("", ())
+        if not text and script.devices.is_device(side):
+            text, inner = f"{script.xla}.xla_device({{0}})", (side,)
+        texts.append(text.replace("{0}", f"{{{len(holes)}}}"))
+        holes += inner
+    if all(texts):
+        op = "!=" if isinstance(node.ops[0], ast.NotEq) else "=="
+        edit = Replace(node, f" {op} ".join(texts), tuple(holes))
+        yield RULE.finding(script, node, _MESSAGE, edit)
 
 
 @RULE.method("startswith")

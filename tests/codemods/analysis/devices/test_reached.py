@@ -23,9 +23,6 @@ def run(x, rank, m):
 """
 WAYS = """
 w = ":".join(["cuda", str(rank)]); x.to(w)
-base = "cuda"; w = base + ":" + str(rank); x.to(w)
-base = "cuda"; w = "%s:%d" % (base, rank); x.to(w)
-base = "cuda"; x.to("{}:{}".format(base, rank))
 w = "cpu"; w = w.replace("cpu", "cuda"); x.to(w)
 (w, n), k = ("cuda", 2), 3; x.to(w)
 x.to(next(iter(["cuda"])))

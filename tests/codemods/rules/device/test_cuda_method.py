@@ -121,3 +121,26 @@ def test_arguments_that_are_handed_on_are_for_a_person(call: str) -> None:
 def test_a_device_that_is_converted_where_it_is_made_is_not_wrapped(made: str) -> None:
     source = f"import torch\ndevice = {made}\nloss = torch.nn.MSELoss().cuda(device)\n"
     assert "loss = torch.nn.MSELoss().to(device)" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "where = lambda storage, location: storage.cuda(rank)\ntorch.load(f, map_location=where)",
+        "def where(storage, location):\n    return storage.cuda()\ntorch.load(f, map_location=where)",
+        "torch.load(f, **{'map_location': lambda s, l: s.cuda(rank)})",
+        "options = dict(map_location=lambda s, l: s.cuda())\ntorch.load(f, **options)",
+        "def map_location(i):\n    return lambda storage, l: storage.cuda(i)",
+        "class A:\n    def where(self, storage, l): return storage.cuda(self.gpu)\n"
+        "    def load(self): return torch.load(f, map_location=self.where)",
+    ],
+)
+def test_functions_for_map_location_are_kept(source: str) -> None:
+    """`xla.load` calls them, and takes the exception of `storage.cuda()` for the accelerator."""
+    source = f"import torch\n{source}\n"
+    assert ".cuda(" in migrated(source)
+    assert {code for _, code in findings(source)} <= {"XLA702"}
+
+
+def test_a_storage_of_samples_is_moved() -> None:
+    assert line("def f(storage, n): return storage.cuda()").endswith("storage.to(xla.xla_device())")

@@ -176,9 +176,9 @@ def test_where_it_goes_cannot_be_told(source: str, found: list[str]) -> None:
 @pytest.mark.parametrize(
     ("use", "name"),
     [
-        ("_, index = device.split(':')", "str(xla.xla_device(0))"),
-        ("index = int(self.device.split(':')[1])", "str(xla.xla_device(0))"),
-        ("index = device.split(':')[-1]", "str(xla.xla_device(0))"),
+        ("_, index = device.split(':')", 'xla.device_type() + ":0"'),
+        ("index = int(self.device.split(':')[1])", 'xla.device_type() + ":0"'),
+        ("index = device.split(':')[-1]", 'xla.device_type() + ":0"'),
         ("kind = device.split(':')[0]", "xla.device_type()"),
         ("host, port = address.split(':')", "xla.device_type()"),
     ],
@@ -186,3 +186,44 @@ def test_where_it_goes_cannot_be_told(source: str, found: list[str]) -> None:
 def test_a_text_whose_index_is_read_has_one(use: str, name: str) -> None:
     source = f"import torch\ndef f(self, device, address):\n    {use}\n\ndevice = 'cuda:0'\ntorch.ones(2).to(device)\n"
     assert f"device = {name}\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'base + ":" + str(rank)',
+        '"%s:%d" % (base, rank)',
+        '"{}:{}".format(base, rank)',
+        '":".join([base, str(rank)])',
+        'f"{base}:{rank:d}"',
+        '"cuda" + f":{rank}"',
+        '"cuda" + ":" + str(rank)',
+        '":".join(("cuda", str(rank)))',
+    ],
+)
+def test_a_name_that_is_put_together_becomes_a_device(text: str) -> None:
+    source = f"import torch\ndef f(x, rank):\n    base = 'cuda'\n    return x.to({text})\n"
+    assert "x.to(xla.xla_device(rank))" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        'device += f":{rank}"',
+        'device = device + ":" + str(rank)',
+        'device = f"{device}:{rank}"',
+        'device = "%s:%d" % (device, rank)',
+        'device = "{}:{}".format(device, rank)',
+    ],
+)
+def test_a_test_that_only_adds_an_index_is_kept(branch: str) -> None:
+    source = f"""\
+import torch
+def f(x, device, rank):
+    if device == "cuda":
+        {branch}
+    return x.to(device)
+"""
+    assert migrated(source) == source
+    other = source.replace("    return", "    else:\n        device = 'cpu'\n    return")
+    assert "if xla.is_accelerator(device):" in migrated(other)

@@ -24,6 +24,11 @@ def run(x, graphs=False):
 """
 ASKED = "torch.cuda.is_available()"
 STAYS = {
+    "a_switch_of_kernels": "return attend(x, use_triton=torch.cuda.is_available())",
+    "a_switch_by_device": "return attend(x, flash_attention=(torch.cuda.is_available()))",
+    "a_switch_in_a_dictionary": "return attend(x, **{'use_kernels': torch.cuda.is_available()})",
+    "a_switch_of_fusion": "return Config(conv_fusion=torch.cuda.is_available())",
+    "a_switch_of_float8": "return Config(use_fp8=torch.cuda.is_available())",
     "joined_with_an_option": "if torch.cuda.is_available() and use_fp8:\n    return low(x)",
     "behind_an_option": "if use_fp8 and torch.cuda.is_available():\n    return low(x)",
     "an_option_of_the_command": "if args.cuda_graphs and torch.cuda.is_available():\n    capture(x)",

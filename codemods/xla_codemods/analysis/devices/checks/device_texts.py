@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .origins import is_cuda_word, is_device_text, pairs
+from .pieces import pieces
 from .renamed_strings import is_renamed, is_xla_or_renamed
 
 if TYPE_CHECKING:
@@ -117,15 +118,15 @@ _NAMESPACES = frozenset({"globals", "locals", "vars"})
 def computed_names(script: ParsedFile) -> Iterator[ast.Call | ast.Subscript]:
     """Yield the lookups by such a name, if the name exists for CUDA and not for XLA."""
     for node, name in _found_by_name(script):
-        pieces = _pieces(name)
-        telling = [p for p in pieces if isinstance(p, ast.expr) and is_device_text(script, p)]
+        parts = pieces(name)
+        telling = [p for p in parts if isinstance(p, ast.expr) and is_device_text(script, p)]
         if not telling:
             continue
-        if len(pieces) == 1:
+        if len(parts) == 1:
             if isinstance(node, ast.Call) and script.dotted(node.args[0]) != "torch":
                 yield node  # getattr(model, device.type)
-        elif _is_there(script, pieces, telling, "cuda"):
-            if not _is_there(script, pieces, telling, "xla"):
+        elif _is_there(script, parts, telling, "cuda"):
+            if not _is_there(script, parts, telling, "xla"):
                 yield node
 
 
@@ -144,45 +145,12 @@ def _found_by_name(script: ParsedFile) -> Iterator[tuple[ast.Call | ast.Subscrip
             yield item, item.slice
 
 
-def _pieces(name: ast.expr) -> list[str | ast.expr]:
-    """What a text is put together of: what is written out, and the rest."""
-    match name:
-        case ast.Constant(value=str(text)):
-            return [text]
-        case ast.JoinedStr(values=values):
-            return [part for value in values for part in _pieces(value)]
-        case ast.FormattedValue(value=inner):
-            return [inner]
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return [*_pieces(left), *_pieces(right)]
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text)), right=right):
-            given = right.elts if isinstance(right, ast.Tuple) else [right]
-            return _filled(re.split(r"%[sr]", text), given)
-        case ast.Call(
-            func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=given
-        ):
-            return _filled(re.split(r"\{\d*\}", text), given)
-        case ast.Call(
-            func=ast.Attribute(value=ast.Constant(value=str(text)), attr="join"),
-            args=[ast.List(elts=parts) | ast.Tuple(elts=parts)],
-        ):
-            return [text, *(piece for part in parts for piece in (*_pieces(part), text))][1:-1]
-    return [name]
-
-
-def _filled(written: list[str], given: list[ast.expr]) -> list[str | ast.expr]:
-    pieces: list[str | ast.expr] = [written[0]]
-    for text, value in zip(written[1:], given, strict=False):
-        pieces += [value, text]
-    return [piece for piece in pieces if piece != ""]
-
-
 def _is_there(
-    script: ParsedFile, pieces: list[str | ast.expr], telling: list[ast.expr], kind: str
+    script: ParsedFile, parts: list[str | ast.expr], telling: list[ast.expr], kind: str
 ) -> bool:
-    """True if the program has a name, or a file, that the pieces make for devices of that kind."""
+    """True if the program has a name, or a file, that the parts make for devices of that kind."""
     made = "".join(
-        re.escape(p) if isinstance(p, str) else kind if p in telling else r"\w*" for p in pieces
+        re.escape(p) if isinstance(p, str) else kind if p in telling else r"\w*" for p in parts
     )
     word = re.compile(rf"(?<![\w/]){made.removeprefix(re.escape('.'))}\b")
     if word.search(script.source.text):

@@ -16,6 +16,7 @@ from ...inference.library_types import RUNTIME
 from ...nodes import walk
 from ...scopes import resolve
 from ...syntax import name_of
+from ..checks.pieces import pieces
 from ..non_device_calls import is_of_an_engine
 from . import streams
 from .answers import is_answer, uses_of
@@ -49,6 +50,12 @@ _HARDWARE = Pattern(
 _FEATURES = Pattern(
     r"fp8|float8|cuda_?graph|\bcudnn\.(?:enabled|is_acceptable|is_available)"
     r"|(?:fused|apex|triton|kernel)\w* is not None|(?<!not torch\.)\bversion\.hip\b(?! is None)",
+    re.IGNORECASE,
+)
+# Options of libraries and models that switch CUDA's kernels on: `use_triton=x.is_cuda`.
+_SWITCH = Pattern(
+    r"triton|flash_?att|xformers|liger|cueq|cuda_?graph|tensorrt|fp8|float8|_fusion$|kernels$"
+    r"|use_\w*kernel|memory_efficient_att",
     re.IGNORECASE,
 )
 # How a file gets the kernels that its autograd functions call.
@@ -144,11 +151,11 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
         match around:
             case ast.Call() if _INSTALLS.search(name_of(around.func)):
                 return True  # the package of another library: "faiss-gpu" or "faiss-cpu"
-            case ast.keyword(arg=str(name)) if OF_COPIES.match(name):
+            case ast.keyword(arg=str(name)) if OF_COPIES.match(name) or _SWITCH.search(name):
                 return True
             case ast.Dict(keys=keys, values=values) if child in values:
-                key = keys[values.index(child)]
-                if OF_COPIES.match(str(getattr(key, "value", ""))):
+                name = str(getattr(keys[values.index(child)], "value", ""))
+                if OF_COPIES.match(name) or _SWITCH.search(name):
                     return True
             case ast.BoolOp(op=op, values=values):
                 texts = [script.segment(value) for value in values if value is not child]
@@ -186,6 +193,8 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
     text = _text(script, rest)
     moves = _MOVES.search(_PROPERTIES.compiled.sub("", text)) is not None
     denied = denials(branch.test)
+    if not branch.orelse and all(map(_adds_an_index, branch.body)):
+        return True  # on XLA each process has one device, and its name needs no index
     if answers_no(branch):
         tests = [s.test for s in (*before(script, branch), branch) if isinstance(s, ast.If)]
         names = [getattr(script.function(branch), "name", ""), *map(script.segment, tests)]
@@ -204,6 +213,20 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
     if denied and _are_kernels(script, branch.orelse):
         return True
     return _are_kernels(script, branch.body) or hands_to_an_extension(script, node, branch.body)
+
+
+def _adds_an_index(statement: ast.stmt) -> bool:
+    """Return True for `device += f":{rank}"`."""
+    match statement:
+        case ast.AugAssign(op=ast.Add(), value=added):
+            parts: list[str | ast.expr] = [statement.target, *pieces(added)]
+        case ast.Assign(targets=[ast.expr() as target], value=made):
+            parts = pieces(made)
+            if not isinstance(parts[0], ast.expr) or ast.unparse(parts[0]) != ast.unparse(target):
+                return False
+        case _:
+            return False
+    return len(parts) > 1 and str(parts[1]).startswith(":")
 
 
 def leaves_the_rest(statement: ast.If) -> bool:
