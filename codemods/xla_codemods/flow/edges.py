@@ -69,17 +69,22 @@ def uses(file: File, node: ast.expr) -> list[ast.expr]:
 
 def called(file: File, call: ast.Call) -> FunctionNode | None:
     """Return the function of the file that `call` runs: `f()`, `x.f()`, or `__init__` of `C()`."""
+    return named(file, call.func)
+
+
+def named(file: File, func: ast.expr) -> FunctionNode | None:
+    """Return the function of the file that a call of `func` runs."""
     definition: ast.AST | None = None
-    match call.func:
+    match func:
         case ast.Name(id=name):
-            found = file.index.scope(call).find(name)
+            found = file.index.scope(func).find(name)
             if found is not None and len(found[1]) == 1:
                 definition = found[1][0].node
         case ast.Attribute(attr=name):
-            definition = _method(class_of_self(file, call.func), name)
+            definition = _method(class_of_self(file, func), name)
     if isinstance(definition, ast.ClassDef):
         definition = _method(definition, "__init__")
-    return definition if isinstance(definition, _FUNCTIONS) else file.function_of(call.func)
+    return definition if isinstance(definition, _FUNCTIONS) else file.function_of(func)
 
 
 def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:

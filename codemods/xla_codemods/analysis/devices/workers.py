@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .. import flow
-from ..inference.values import ACCEL, CLASS, DEVICE, HOST, TENSOR
-from ..scopes import Binding, FunctionNode, Scope
-from ..syntax import argument_for, keyword, parameters, walk_body
+from ...flow.closure import reach
+from ...flow.conditions import conditions
+from ...flow.edges import argument, named, sources
+from ..inference.values import ACCEL, DEVICE, HOST, TENSOR
+from ..scopes import FunctionNode
+from ..syntax import keyword, parameters, walk_body
 from .availability import OTHER_ACCELERATORS, asks_availability, whole_choice
 from .specs import Devices, is_host
 from .uses import MOVES, makes_tensors
@@ -21,15 +23,11 @@ if TYPE_CHECKING:
 Given = Mapping[str, str]
 PLACE, THING = "device", "on the device"
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SAME = frozenset(
     "cuda eval float bfloat16 half named_parameters parameters requires_grad_ share_memory state_dict to train".split()
 )
-_WRAPPERS = (
-    "torch.nn.DataParallel",
-    "torch.nn.parallel.DataParallel",
-    "torch.nn.parallel.DistributedDataParallel",
-)
+# What holds its first argument: wrappers and optimizers.
+_HOLDERS = ("torch.nn.DataParallel", "torch.nn.parallel.", "torch.optim.")
 # Calls that initialise the device to answer or to act.
 _USES = frozenset(
     f"{package}.{name}"
@@ -48,8 +46,7 @@ _USES = frozenset(
     )
     for name in names.split()
 )
-_DEEPEST = 6  # bindings from a use to what is moved
-_CALLS = 2  # calls from a worker to the function that uses the accelerator
+_Run = tuple[FunctionNode, frozenset[tuple[str, str]]]  # a function, and what it is given
 
 
 class Workers:
@@ -65,59 +62,82 @@ class Workers:
 
     # What is on the accelerator.
 
-    def is_device(self, node: ast.expr | None, given: Given | None = None, depth: int = 0) -> bool:
-        """True if `node` is the accelerator, in whatever spelling; where parameters are concerned, by what is `given`."""
-        script = self.script
-        if node is None or depth > _DEEPEST:
+    def is_device(self, node: ast.expr | None, given: Given | None = None) -> bool:
+        """Return True if `node` is the accelerator, in any spelling; `given`: the values of parameters."""
+        if node is None:
             return False
-        if isinstance(node, ast.Name):
-            return self._is_bound(node, given, depth, PLACE)
-        value = script.value(node)
-        if value.has(DEVICE) and value.has(ACCEL):
+        reached = reach([node], lambda n: self._sources_of_device(n, given))
+        ends = [n for n in reached if not self._sources_of_device(n, given)]
+        sure = [n for n in ends if self._is_accelerator(n, given)]
+        if len(sure) == len(ends):
             return True
-        if isinstance(node, ast.Call):
-            return script.dotted(node.func) == "torch.device" and any(
-                self.is_device(a, given, depth + 1) for a in node.args[:1]
-            )
-        if isinstance(node, ast.Attribute):
-            return any(self.is_device(b, None, depth + 1) for b in self._kept(node))
-        if isinstance(node, ast.IfExp) and self._asks(node.test):
-            return self.is_device(node.body, given, depth + 1) and self._is_other(node.orelse)
+        tests = (test for n in ends for test, _ in conditions(self.script, n, refusals=False))
         return (
-            script.cached(Devices).spec(node) is not None or whole_choice(script, node) is not None
+            bool(sure)
+            and all(n in sure or _is_other(n) for n in ends)
+            and any(map(self._asks, tests))
         )
 
-    def is_thing(self, node: ast.expr | None, given: Given | None = None, depth: int = 0) -> bool:
-        """True if `node` is a tensor, module or optimizer, or holds one, that lives on the accelerator."""
-        script = self.script
-        if node is None or depth > _DEEPEST:
-            return False
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return any(self.is_thing(part, given, depth + 1) for part in node.elts)
-        if isinstance(node, ast.Dict):
-            return any(self.is_thing(part, given, depth + 1) for part in node.values)
+    def _sources_of_device(self, node: ast.expr, given: Given | None) -> list[ast.expr]:
+        match node:
+            case ast.Name() if self._is_parameter(node) or not self._is_assigned(node):
+                return []
+            case _ if not isinstance(node, ast.Name) and self._is_accelerator(node, given):
+                return []
+            case ast.Call(args=[kind, *_]) if self.script.dotted(node.func) == "torch.device":
+                return [kind]
+            case ast.Name() | ast.Attribute() | ast.IfExp():
+                return sources(self.script, node)
+        return []
+
+    def _is_accelerator(self, node: ast.expr, given: Given | None) -> bool:
         if isinstance(node, ast.Name):
-            return self._is_bound(node, given, depth, THING)
-        if isinstance(node, ast.Attribute):
-            return self._is_moved_in_place(node) or any(
-                self.is_thing(b, None, depth + 1) for b in self._kept(node)
-            )
-        if not isinstance(node, ast.Call):
+            return self._is_given(node, given, PLACE)
+        script, value = self.script, self.script.value(node)
+        return (
+            (value.has(DEVICE) and value.has(ACCEL))
+            or script.cached(Devices).spec(node) is not None
+            or whole_choice(script, node) is not None
+        )
+
+    def is_thing(self, node: ast.expr | None, given: Given | None = None) -> bool:
+        """Return True if `node` is a tensor, module or optimizer on the accelerator, or holds one."""
+        if node is None:
             return False
-        if self.moves(node, given, depth) or self._makes(node, given, depth):
-            return True
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
-            if node.func.attr == "to" and any(is_host(a) for a in node.args):
-                return False
-            if script.dotted(node.func) is None:
-                return self.is_thing(node.func.value, given, depth + 1)
-        dotted = script.dotted(node.func) or ""
-        if dotted in _WRAPPERS or dotted.startswith("torch.optim."):
-            return any(self.is_thing(a, given, depth + 1) for a in node.args[:1])
+        reached = reach([node], lambda n: self._sources_of_thing(n, given))
+        return any(self._is_there(n, given) for n in reached) and not any(
+            self._goes_to_the_host(n) for n in reached
+        )
+
+    def _sources_of_thing(self, node: ast.expr, given: Given | None) -> list[ast.expr]:
+        if self._goes_to_the_host(node):
+            return []
+        match node:
+            case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+                return parts
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _SAME:
+                return [owner] if self.script.dotted(node.func) is None else []
+            case ast.Call(args=[first, *_]):
+                dotted = self.script.dotted(node.func) or ""
+                return [first] if dotted.startswith(_HOLDERS) else []
+            case ast.Name() if self._is_parameter(node):
+                return []
+            case ast.Name() | ast.Attribute():
+                return sources(self.script, node)
+        return []
+
+    def _is_there(self, node: ast.expr, given: Given | None) -> bool:
+        match node:
+            case ast.Call():
+                return self.moves(node, given) or self._makes(node, given)
+            case ast.Name() if self._is_parameter(node):
+                return self._is_given(node, given, THING)
+            case ast.Name() | ast.Attribute():
+                return self._is_moved_in_place(node)
         return False
 
-    def moves(self, call: ast.Call, given: Given | None = None, depth: int = 0) -> bool:
-        """True if `call` moves a tensor or module to the accelerator."""
+    def moves(self, call: ast.Call, given: Given | None = None) -> bool:
+        """Return True if `call` moves a tensor or module to the accelerator."""
         func, script = call.func, self.script
         if not isinstance(func, ast.Attribute) or script.dotted(func) is not None:
             return False
@@ -125,98 +145,38 @@ class Workers:
             return False
         if script.is_neither_tensor_nor_module(func.value):
             return False
-        if func.attr == "cuda":
-            return True
-        return any(
-            self.is_device(a, given, depth + 1) for a in (*call.args, keyword(call, "device")) if a
+        return func.attr == "cuda" or any(
+            self.is_device(a, given) for a in (*call.args, keyword(call, "device"))
         )
 
-    def _makes(self, call: ast.Call, given: Given | None, depth: int) -> bool:
-        """`torch.zeros(2, device="cuda")`."""
+    def _makes(self, call: ast.Call, given: Given | None) -> bool:
+        """Return True for `torch.zeros(2, device="cuda")`."""
         device = keyword(call, "device")
-        return (
-            device is not None
-            and makes_tensors(call, self.script.index.scope(call))
-            and self.is_device(device, given, depth + 1)
-        )
+        return makes_tensors(call, self.script.index.scope(call)) and self.is_device(device, given)
 
-    def _is_bound(self, node: ast.Name, given: Given | None, depth: int, what: str) -> bool:
-        script = self.script
-        found = script.index.scope(node).find(node.id)
-        if found is None:
-            return False
-        home, bindings = found
-        reaching = flow.reaching(bindings, node, home, script.parents)
-        if any(b.how == "parameter" for b in reaching):
-            # What calls give elsewhere says nothing of what this process is given.
-            return given is not None and given.get(node.id) == what and len(reaching) == 1
-        if what == PLACE:
-            return self._is_device_bound(reaching, home, given, depth)
-        values = [b.value for b in reaching if b.how == "assign" and not b.path and b.value]
-        if any(self._goes_to_the_host(value) for value in values):
-            return False
-        if any(self.is_thing(value, given, depth + 1) for value in values):
-            return True
-        return bool(values) and self._is_moved_in_place(node)
+    def _is_parameter(self, node: ast.Name) -> bool:
+        return any(b.how == "parameter" for b in self.script.reaching(node))
 
-    def _is_device_bound(
-        self, reaching: list[Binding], home: Scope, given: Given | None, depth: int
-    ) -> bool:
-        """Return True if all bindings are the accelerator, except those for a host without one."""
-        sure = False
-        for binding in reaching:
-            if binding.how not in {"assign", "walrus"} or binding.path or binding.value is None:
-                return False
-            if self.is_device(binding.value, given, depth + 1):
-                sure = True
-            elif not (self._is_other(binding.value) and self._is_by_availability(reaching)):
-                return False
-        return sure
+    def _is_assigned(self, node: ast.Name) -> bool:
+        return all(b.how == "assign" and not b.path for b in self.script.reaching(node))
 
-    def _is_by_availability(self, reaching: list[Binding]) -> bool:
-        """`if torch.cuda.is_available(): device = "cuda"`, with another beside or before it."""
-        around = (self.script.parent(b.node) for b in reaching)
-        return any(isinstance(a, ast.If) and self._asks(a.test) for a in around)
+    def _is_given(self, node: ast.Name, given: Given | None, what: str) -> bool:
+        """Return True if the parameter `node` is given this.
 
-    def _asks(self, test: ast.expr, depth: int = 0) -> bool:
-        """`torch.cuda.is_available()`, `args.cuda and torch.cuda.is_available()`, or a name for what that gives."""
-        if asks_availability(self.script, test):
-            return True
-        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return any(self._asks(value, depth) for value in test.values)
-        if isinstance(test, ast.Name) and not depth:
-            value = self.script.only_value(test)
-            return value is not None and self._asks(value, 1)
-        return False
+        What calls give elsewhere says nothing of what this process is given.
+        """
+        is_bound_once = len(self.script.reaching(node)) == 1
+        return given is not None and given.get(node.id) == what and is_bound_once
 
-    def _is_other(self, node: ast.expr) -> bool:
-        """The host, or another make of accelerator."""
-        if isinstance(node, ast.Call) and self.script.dotted(node.func) == "torch.device":
-            return all(self._is_other(a) for a in node.args[:1])
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            return node.value.partition(":")[0] in {"cpu", *OTHER_ACCELERATORS}
-        if isinstance(node, ast.IfExp):
-            return self._is_other(node.body) and self._is_other(node.orelse)
-        return is_host(node)
-
-    def _kept(self, node: ast.Attribute) -> list[ast.expr]:
-        """Return the values of `self.model` in the class of `self`; nothing if some are unknown, or move to the host."""
-        script = self.script
-        definition = script.value(node.value).definition
-        if not isinstance(definition, ast.ClassDef):
-            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-                return []
-            definition = script.class_around(node)
-        if definition is None or definition not in script.inference.scopes:
-            return []
-        bound = script.inference.class_attributes(definition).get(node.attr, [])
-        values = [b.value for b, _ in bound if b.value is not None]
-        if len(values) != len(bound) or any(b.how != "assign" or b.path for b, _ in bound):
-            return []
-        return [] if any(self._goes_to_the_host(value) for value in values) else values
+    def _asks(self, test: ast.expr) -> bool:
+        """Return True for `torch.cuda.is_available()`, also with `and`, or a name for that."""
+        test = self.script.only_value(test) or test
+        is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+        parts = test.values if is_and else [test]  # type: ignore[attr-defined]
+        return any(asks_availability(self.script, part) for part in parts)
 
     def _is_moved_in_place(self, node: ast.expr) -> bool:
-        """`model.cuda()` as a statement, in the scope of `model` and before its use."""
+        """Return True for `model` after `model.cuda()` as a statement, in the scope of `model`."""
         script = self.script
         home = script.function(node)
         return any(
@@ -247,73 +207,77 @@ class Workers:
             if script.dotted(node.func) != "functools.partial" or not node.args:
                 return None, None
             partial, node = node, node.args[0]
-        return self._named(node), partial
+        return named(script, node), partial
 
-    def _named(self, node: ast.expr) -> FunctionNode | None:
-        script = self.script
-        definition = script.value(node).definition
-        if isinstance(definition, _FUNCTIONS):
-            return definition
-        found = script.local_method(node)
-        if found is None and isinstance(definition, ast.ClassDef) and script.value(node).has(CLASS):
-            found = next((m for m in _methods(definition) if m.name == "__init__"), None)
-        if found is None and isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id == "self":
-                owner = script.class_around(node)
-                methods = _methods(owner) if owner is not None else iter(())
-                found = next((m for m in methods if m.name == node.attr), None)
-        return found
+    def uses(self, function: FunctionNode, given: Given) -> bool:
+        """Return True if `function`, given this, surely computes on the accelerator, also in functions that it calls."""
+        start = function, frozenset(given.items())
+        reached = reach([start], self._runs, self._computes_itself)
+        return self._computes_itself(next(reversed(reached)))
 
-    def uses(self, function: FunctionNode, given: Given, depth: int = 0) -> bool:
-        """True if `function`, given this, surely computes on the accelerator, itself or by functions that it calls."""
-        return self.computes(function.body, given, depth)
+    def _runs(self, run: _Run) -> Iterator[_Run]:
+        """Yield the functions that a function calls, with what they are given."""
+        function, given = run
+        for call in _calls(function.body):
+            called = named(self.script, call.func)
+            if called is not None:
+                yield called, frozenset(self.handed(called, call, dict(given)).items())
 
-    def computes(self, body: list[ast.stmt], given: Given, depth: int = 0) -> bool:
-        """True if running these statements does."""
-        return self.first_use(body, given, depth) is not None
+    def _computes_itself(self, run: _Run) -> bool:
+        function, given = run
+        return any(self._computes(call, dict(given)) for call in _calls(function.body))
 
-    def first_use(self, body: list[ast.stmt], given: Given, depth: int = 0) -> ast.Call | None:
+    def computes(self, body: list[ast.stmt], given: Given) -> bool:
+        """Return True if running these statements does."""
+        return self.first_use(body, given) is not None
+
+    def first_use(self, body: list[ast.stmt], given: Given) -> ast.Call | None:
         """Return the first call in `body` that surely uses the accelerator."""
-        calls = (node for node in walk_body(body) if isinstance(node, ast.Call))
-        return next((call for call in calls if self._computes(call, given, depth)), None)
 
-    def _computes(self, call: ast.Call, given: Given, depth: int) -> bool:
-        if self.moves(call, given) or self._makes(call, given, 0):
+        def uses(call: ast.Call) -> bool:
+            if self._computes(call, given):
+                return True
+            called = named(self.script, call.func)
+            return called is not None and self.uses(called, self.handed(called, call, given))
+
+        return next(filter(uses, _calls(body)), None)
+
+    def _computes(self, call: ast.Call, given: Given) -> bool:
+        if self.moves(call, given) or self._makes(call, given):
             return True
         script = self.script
         dotted = script.dotted(call.func)
         if dotted is not None:
+            # A comparison of `current_device()` becomes one of `xla.local_rank()`.
+            is_compared = isinstance(script.parent(call), ast.Compare)
             if dotted in _USES:
-                # A comparison of `current_device()` becomes one of `xla.local_rank()`.
-                compared = isinstance(script.parent(call), ast.Compare)
-                return not (compared and dotted == "torch.cuda.current_device")
-            value = script.value(call)
-            named = dotted == "torch.device" or not dotted.startswith("torch.")
-            if named and value.has(DEVICE) and self.is_device(call, given):
-                return not isinstance(script.parent(call), ast.Compare)
-        called = [call.func, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
-        if any(
+                return not (is_compared and dotted == "torch.cuda.current_device")
+            is_made = dotted == "torch.device" or not dotted.startswith("torch.")
+            if is_made and script.value(call).has(DEVICE) and self.is_device(call, given):
+                return not is_compared
+        func = call.func  # model(x), self.model.train(), of what others have moved
+        called = [func, func.value] if isinstance(func, ast.Attribute) else [func]
+        return any(
             isinstance(c, (ast.Name, ast.Attribute)) and self.is_thing(c, given) for c in called
-        ):
-            return True  # model(x), self.model.train(), of what others have moved
-        function = self._named(call.func) if depth < _CALLS else None
-        if function is None:
-            return False
-        handed = self.handed(function, call, given)
-        return self.uses(function, handed, depth + 1)
+        )
 
     def handed(self, function: FunctionNode, call: ast.Call, given: Given | None = None) -> Given:
-        """What the parameters of `function` are given by `call`."""
-        is_method = isinstance(self.script.parent(function), ast.ClassDef)
+        """Return what `call` gives the parameters of `function`."""
         found = {}
         for parameter in parameters(function):
-            argument = argument_for(parameter.arg, function, call, skip_self=is_method)
-            if self.is_device(argument, given):
+            passed = argument(self.script, parameter.arg, function, call)
+            if self.is_device(passed, given):
                 found[parameter.arg] = PLACE
-            elif self.is_thing(argument, given):
+            elif self.is_thing(passed, given):
                 found[parameter.arg] = THING
         return found
 
 
-def _methods(definition: ast.ClassDef) -> Iterator[Any]:
-    return (s for s in definition.body if isinstance(s, _FUNCTIONS))
+def _calls(body: list[ast.stmt]) -> Iterator[ast.Call]:
+    return (node for node in walk_body(body) if isinstance(node, ast.Call))
+
+
+def _is_other(node: ast.expr) -> bool:
+    """Return True for the host, and other makes of accelerator."""
+    kind = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(kind, str) and kind.partition(":")[0] in {"cpu", *OTHER_ACCELERATORS}
