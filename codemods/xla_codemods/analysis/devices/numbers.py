@@ -17,8 +17,7 @@ from ..bindings import part
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import returned
 from .callees import Target, View, filled, parameters, scope_of
-from .passed_arguments import PassedArgument, passed_arguments
-from .places import assigned_to, default_of, entries
+from .passed_arguments import PassedArgument, assigned_to, default_of, entries, passed_arguments
 from .specs import (
     INDEX_NAME,
     is_device_name,

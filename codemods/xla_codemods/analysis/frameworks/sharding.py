@@ -1,19 +1,21 @@
-"""FSDP of transformers' Trainer and of accelerate: the settings that enable it, and those the runtime supports."""
+"""Sharding with the frameworks of Hugging Face, and the runtime's patches of them."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
+from ...edits import Edit, InsertBefore
+from ..flow import has_run
 from ..syntax import keyword
-from .arguments import ARGUMENTS, calls_of_any, makes_trainer
+from .arguments import ARGUMENTS, TRAINERS, calls_of_any, makes_trainer
 from .passed_values import given
 from .values import HYBRID, OFFLOAD, fault_of_fsdp
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
-
+    from ..script import Script
 
 # accelerate's plugin.
 PLUGINS = frozenset(
@@ -103,3 +105,48 @@ def _surely(script: ParsedFile, call: ast.Call) -> list[ast.expr]:
     unsure = {one.node for one in handed if not one.sure}
     plain = (ast.Constant, ast.List, ast.Tuple)
     return [n for n in asked_for(script, call) if n not in unsure and isinstance(n, plain)]
+
+
+# What is made with accelerate, and so after `patch_accelerate`.
+MADE_WITH_ACCELERATE = (
+    TRAINERS | PLUGINS | {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}
+)
+
+
+def patched_before(
+    script: Script,
+    call: ast.Call | ast.ClassDef,
+    patch: str,
+    made: Collection[str],
+    is_left: Callable[[ast.Call], bool] = lambda call: False,
+) -> Edit | None:
+    """The edit that calls the runtime's `patch` before `call`, or before a class.
+
+    None where the file says so already, or where another call of `made`, by dotted name, brings it: one that is not left, and
+    has run whenever `call` runs.
+    """
+    if f"{patch}()" in script.source.text or _is_inside(script, made):
+        return None
+    calls = script.cached(_calls_by_name)
+    for other in (other for name in made for other in calls.get(name, ())):
+        comes_first = (other.lineno, other.col_offset) < (call.lineno, call.col_offset)
+        if comes_first and not is_left(other):
+            if has_run(script.statement(other), call, script.parents):
+                return None
+    return InsertBefore(script.statement(call), f"{script.xla}.{patch}()")
+
+
+def _is_inside(script: Script, made: Collection[str]) -> bool:
+    """Return True if the file is a module of the framework, which the runtime imports to patch it."""
+    project = script.project
+    return project is not None and any(map(project.is_of_its_package, made))
+
+
+def _calls_by_name(script: Script) -> dict[str, list[ast.Call]]:
+    """Map dotted names of libraries to the calls of the file."""
+    found: dict[str, list[ast.Call]] = {}
+    for call, scope in script.index.of(ast.Call):
+        dotted = script.dotted(call.func, scope)
+        if dotted is not None:
+            found.setdefault(dotted, []).append(call)
+    return found

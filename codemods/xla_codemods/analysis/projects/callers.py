@@ -15,8 +15,7 @@ from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
 from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, names_given
-from .element_calls import on_elements
-from .in_steps import is_beside_a_backward, is_in_a_step, tensor_behind
+from .in_steps import is_beside_a_backward, is_in_a_step, on_elements, tensor_behind
 from .project import TRAINS, Project
 
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps

@@ -17,7 +17,7 @@ from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..projects.callers import handed_to
-from ..projects.element_calls import is_an_element
+from ..projects.in_steps import is_an_element
 from ..scopes import FunctionNode
 from ..syntax import name_of, walk_body
 from .acting import unmarked_evaluations

@@ -81,8 +81,7 @@ from ...analysis.inference.values import (
 )
 from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword, name_of, unparsed
-from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank
-from ...analysis.training.ranks.names import rank_names
+from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank, rank_names
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import INFO, WARNING, Finding

@@ -124,7 +124,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import OTHER_ACCELERATORS
-from ...analysis.devices.checks.constants import is_name_for_cuda
+from ...analysis.devices.checks.flags import is_name_for_cuda
 from ...analysis.devices.checks.renamed_strings import is_renamed
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method

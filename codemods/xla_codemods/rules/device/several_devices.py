@@ -65,8 +65,7 @@ from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword, name_of
-from ...analysis.training.ranks.guards import mentions_rank
-from ...analysis.training.ranks.names import rank_names
+from ...analysis.training.ranks.guards import mentions_rank, rank_names
 from ...finding import HIGH, Finding
 from ...patterns import Pattern
 from ...rule import Rule

@@ -112,8 +112,7 @@ from ...analysis.training.ranks.divergence import (
     may_be_alone,
     reads_averages,
 )
-from ...analysis.training.ranks.guards import Guard, guard, is_of_host
-from ...analysis.training.ranks.names import rank_names
+from ...analysis.training.ranks.guards import Guard, guard, is_of_host, rank_names
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...flow.closure import reach

@@ -163,8 +163,7 @@ from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
-from ...analysis.training.ranks.guards import is_of_host, mentions_rank
-from ...analysis.training.ranks.names import rank_names
+from ...analysis.training.ranks.guards import is_of_host, mentions_rank, rank_names
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...patterns import Pattern

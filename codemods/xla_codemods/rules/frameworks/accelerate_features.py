@@ -119,7 +119,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
+from ...analysis.frameworks.sharding import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.program_start import first_statement
 from ...analysis.syntax import keyword
 from ...edits import Edit, InsertBefore, Replace

@@ -112,14 +112,18 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.flow import has_run
-from ...analysis.framework_patches import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.frameworks.arguments import (
     ARGUMENTS,
     PARSERS,
     makes_trainer,
     parses_arguments,
 )
-from ...analysis.frameworks.sharding import begins_with, trainer_shards
+from ...analysis.frameworks.sharding import (
+    MADE_WITH_ACCELERATE,
+    begins_with,
+    patched_before,
+    trainer_shards,
+)
 from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding

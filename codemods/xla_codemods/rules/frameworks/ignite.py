@@ -81,8 +81,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_patches import patched_before
 from ...analysis.frameworks.arguments import asks_runtime, is_true
+from ...analysis.frameworks.sharding import patched_before
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import HIGH, Finding

@@ -76,8 +76,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.flow import has_run
-from ...analysis.framework_patches import patched_before
 from ...analysis.frameworks.lightning import is_patched_for
+from ...analysis.frameworks.sharding import patched_before
 from ...analysis.projects.derivation import derives
 from ...finding import Finding
 from ...rule import Rule

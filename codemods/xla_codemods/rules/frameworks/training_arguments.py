@@ -136,7 +136,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.framework_patches import patched_before
 from ...analysis.frameworks import sharding
 from ...analysis.frameworks.arguments import (
     ARGUMENTS,
@@ -149,6 +148,7 @@ from ...analysis.frameworks.arguments import (
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
+from ...analysis.frameworks.sharding import patched_before
 from ...analysis.frameworks.values import HOST, OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
 from ...analysis.syntax import keyword
 from ...edits import (

@@ -179,8 +179,7 @@ from ...analysis.training.scalers.creations import (
     idle_bindings,
     is_disabled,
 )
-from ...analysis.training.scalers.kept import keeps_scalers, uses_of_scalers
-from ...analysis.training.scalers.scaled_gradients import clipped
+from ...analysis.training.scalers.kept import clipped, keeps_scalers, uses_of_scalers
 from ...analysis.training.scalers.uses import Uses
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding

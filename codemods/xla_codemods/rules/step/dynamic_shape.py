@@ -157,11 +157,10 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...analysis.syntax import keyword, name_of
-from ...analysis.training.last_batch import graph_loaders, uneven_loaders
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_constant_mask, is_mask
-from ...analysis.training.shapes.padding import paddings
+from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement

@@ -106,8 +106,13 @@ from ...analysis.inference.values import ACCEL
 from ...analysis.nodes import walk
 from ...analysis.syntax import argument_for, walk_body
 from ...analysis.training.shapes.counters import Counters, is_sum
-from ...analysis.training.shapes.cutting import is_cut, is_on_device, length_of, moving_part
-from ...analysis.training.shapes.views import is_written_to
+from ...analysis.training.shapes.cutting import (
+    is_cut,
+    is_on_device,
+    is_written_to,
+    length_of,
+    moving_part,
+)
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding

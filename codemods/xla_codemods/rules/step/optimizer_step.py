@@ -161,8 +161,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.syntax import handed_through
-from ...analysis.training.ranks.guards import guard
-from ...analysis.training.ranks.names import rank_names
+from ...analysis.training.ranks.guards import guard, rank_names
 from ...analysis.training.replication import Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding

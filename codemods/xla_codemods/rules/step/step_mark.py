@@ -127,9 +127,14 @@ from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
 from ...analysis.syntax import name_of
-from ...analysis.training.acting import is_hook, is_part_of_a_model, unmarked_evaluations
+from ...analysis.training.acting import (
+    is_hook,
+    is_part_of_a_model,
+    is_part_of_a_step,
+    outermost_places,
+    unmarked_evaluations,
+)
 from ...analysis.training.host_reads.fetching import made_later
-from ...analysis.training.inner_loops import is_part_of_a_step, outermost_places
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.reads_behind import marked_after, read_after, reads, reads_in_each_turn
 from ...analysis.training.steps import calls_of, is_of_an_optimizer

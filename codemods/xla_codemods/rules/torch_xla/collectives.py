@@ -71,7 +71,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
+from ...analysis.by_hand.written import KEPT, XM, given, is_constant, renamed
 from ...edits import Edit, InsertBefore, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule

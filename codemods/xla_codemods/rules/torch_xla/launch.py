@@ -78,7 +78,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, given, renamed
+from ...analysis.by_hand.written import KEPT, given, renamed
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding

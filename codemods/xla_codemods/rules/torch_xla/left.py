@@ -74,8 +74,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, XM, XR
-from ...analysis.by_hand.written import undecided
+from ...analysis.by_hand.written import KEPT, XM, XR, undecided
 from ...analysis.nodes import walk
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled

@@ -68,7 +68,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, is_refused, renamed
+from ...analysis.by_hand.written import KEPT, is_refused, renamed
 from ...analysis.nodes import walk
 from ...edits import Edit, RenameArgument, Replace
 from ...finding import WARNING, Finding

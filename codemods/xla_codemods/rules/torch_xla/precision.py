@@ -76,7 +76,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, renamed
+from ...analysis.by_hand.written import KEPT, renamed
 from ...edits import DropArgument, Edit, Replace
 from ...finding import SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule

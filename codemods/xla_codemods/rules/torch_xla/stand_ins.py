@@ -73,7 +73,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, is_refused
+from ...analysis.by_hand.written import KEPT, is_refused
 from ...catalog.torch_xla import STAND_INS
 from ...edits import Replace
 from ...finding import WARNING, Finding

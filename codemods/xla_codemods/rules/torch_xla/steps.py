@@ -93,8 +93,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import KEPT, XM, given, is_constant, renamed
-from ...analysis.by_hand.written import is_written_by_hand
+from ...analysis.by_hand.written import KEPT, XM, given, is_constant, is_written_by_hand, renamed
 from ...edits import Edit, InsertAfter, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule

@@ -95,7 +95,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.by_hand.calls import XM, given, is_constant
+from ...analysis.by_hand.written import XM, given, is_constant
 from ...analysis.inference.library_types import RUNTIME, VENDORED
 from ...analysis.syntax import is_pure
 from ...edits import Edit, Replace, ReplaceStatement, remove

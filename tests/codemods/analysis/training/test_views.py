@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from xla_codemods.analysis.script import Script
-from xla_codemods.analysis.training.shapes.views import is_written_to
+from xla_codemods.analysis.training.shapes.cutting import is_written_to
 from xla_codemods.source import Source
 
 NAMES = "\n    ".join(f"v{n} = v{n - 1}" for n in range(1, 9))

@@ -1,12 +1,15 @@
-"""Extensions that a file does without: `try: import swish_ext`, `except ImportError: swish_ext = None`."""
+"""What chooses CUDA-only code: functions that answer a check for CUDA, pinned memory, and CUDA extensions of the project."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ....patterns import Pattern
 from ...nodes import walk
+from ...projects.attribute_uses import uses_of_function
+from ...syntax import name_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -49,3 +52,82 @@ def _is_of_an_extension(script: ParsedFile, func: ast.expr) -> bool:
 def _is_tried(script: ParsedFile, statement: ast.stmt) -> bool:
     attempt = script.parent(statement)
     return isinstance(attempt, ast.Try) and bool(attempt.handlers) and statement in attempt.body
+
+
+# How copies are made, by the names of arguments.
+OF_COPIES = Pattern(r"_*(?:pin(?:_|$)|pinned|non_?blocking)")
+PINS = Pattern(r"(?:^|\.)(?:pin\w*|is_pinned\(.*\))$")
+
+
+def pins_memory(parts: Sequence[ast.AST]) -> bool:
+    """Return True if `parts` only pin memory: `x = x.pin_memory()`."""
+    return bool(parts) and all(map(_pins, parts))
+
+
+def _pins(part: ast.AST) -> bool:
+    match part:
+        case ast.If(body=body, orelse=other):
+            return pins_memory([*body, *other])
+        case ast.For(body=body):
+            return pins_memory(body)
+        case (
+            ast.Assign(value=value) | ast.Expr(value=value) | ast.Return(value=ast.expr() as value)
+        ):
+            return _pins(value)
+        case ast.Call(func=ast.Attribute(attr="pin_memory")):
+            return True
+    return False
+
+
+_PROPERTIES = frozenset({"property", "cached_property"})
+
+
+def is_answer(script: ParsedFile, test: ast.expr) -> ast.FunctionDef | None:
+    """Return the function whose result is `test`, or is decided by it; None if there is none.
+
+    `return x.is_cuda`, `return FAST and x.is_cuda`, and `if x.is_cuda: return True`.
+    """
+    child: ast.AST = test
+    for ancestor in script.ancestors(test):
+        if isinstance(ancestor, ast.Return):
+            break
+        if isinstance(ancestor, ast.If):
+            if child is not ancestor.test or not _returns_a_constant(ancestor.body[-1]):
+                return None
+            break
+        if isinstance(ancestor, ast.stmt) or not isinstance(
+            ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Call, ast.IfExp)
+        ):
+            return None
+        child = ancestor
+    function = script.function(test)
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+def _returns_a_constant(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Return(value=ast.Constant(value=bool() | None)):
+            return True
+    return False
+
+
+def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedFile, ast.expr]]:
+    """Return the calls of the function, and other uses of its name, in all files."""
+    project = script.project
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    named = script.index.attributes if is_method else script.index.names
+    uses: list[tuple[ParsedFile, ast.expr]] = [
+        (script, node) for node, _ in named(function.name) if isinstance(node.ctx, ast.Load)
+    ]
+    if project is not None and isinstance(script.parent(function), ast.Module):
+        found = uses_of_function(project, function.name)
+        uses += [(script.other_file(use.path), use.node) for use in found if use is not None]
+    if any(name_of(decorator) in _PROPERTIES for decorator in function.decorator_list):
+        return uses
+    return [(file, _call(file, node)) for file, node in uses]
+
+
+def _call(file: ParsedFile, node: ast.expr) -> ast.expr:
+    """Return the call of `node`, or `node` if it is not called."""
+    parent = file.parent(node)
+    return parent if isinstance(parent, ast.Call) and parent.func is node else node

@@ -19,9 +19,7 @@ from ...syntax import name_of
 from ..checks.pieces import pieces
 from ..non_device_calls import is_of_an_engine
 from . import streams
-from .answers import is_answer, uses_of
-from .extensions import hands_to_an_extension
-from .pins import OF_COPIES, PINS, pins_memory
+from .extensions import OF_COPIES, PINS, hands_to_an_extension, is_answer, pins_memory, uses_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile

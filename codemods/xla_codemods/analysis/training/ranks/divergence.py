@@ -19,8 +19,7 @@ from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import walk
 from ...syntax import name_of, unparsed
-from .guards import guard, mentions_rank
-from .names import rank_names
+from .guards import guard, mentions_rank, rank_names
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile

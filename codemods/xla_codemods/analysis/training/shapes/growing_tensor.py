@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
+from ..acting import is_part_of_a_step
 from ..host_reads.fetching import reads_in_turns
-from ..inner_loops import is_part_of_a_step
 from ..tensors.device_tensors import may_be_read
 from ..training import BACKWARD, FORWARD, MARK, STEP
 

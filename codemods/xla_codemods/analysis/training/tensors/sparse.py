@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ... import flow
 from ...devices.callees import View, scope_of
-from ...devices.passed_arguments import passed_arguments
-from ...devices.places import assigned_to
+from ...devices.passed_arguments import assigned_to, passed_arguments
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
 from ...scopes import ITERATED, Binding, Scope, resolve
