@@ -28,6 +28,16 @@ class Binding(NamedTuple):
     path: tuple[int, ...] = ()
     dotted: str = ""  # of an import
 
+    @property
+    def part(self) -> ast.expr | None:
+        """Return what is bound, of `a, b = 0, []` too; None for a part of what is no tuple."""
+        value = self.value
+        for step in self.path:
+            if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
+                return None
+            value = value.elts[step]
+        return value
+
 
 class Collector:
     """Collects the bindings of one scope, without entering the scopes inside it."""
@@ -261,13 +271,3 @@ _STATEMENTS: dict[type[ast.AST], Callable[..., None]] = {
 }
 if hasattr(ast, "TryStar"):  # Python 3.11
     _STATEMENTS[ast.TryStar] = Collector.try_
-
-
-def part(binding: Binding) -> ast.expr | None:
-    """What is bound, of `a, b = 0, []` too; None for a part of what is no tuple."""
-    value = binding.value
-    for step in binding.path:
-        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):
-            return None
-        value = value.elts[step]
-    return value

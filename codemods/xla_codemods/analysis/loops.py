@@ -122,8 +122,8 @@ OPTIMIZER_NAME = Pattern(r"(?:^|_)opt(?:im(?:izer)?)?s?(?:_?[a-z0-9]{0,4})?$|opt
 
 
 def is_called_a_scaler(node: ast.expr) -> bool:
-    last = name_of(node)
-    return last.lower().endswith("scaler")
+    """Return True if `node` is called a scaler."""
+    return name_of(node).lower().endswith("scaler")
 
 
 def scaled_by_name(call: ast.Call) -> ast.expr | None:

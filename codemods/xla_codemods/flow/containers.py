@@ -13,7 +13,7 @@ ANY = ""  # stands for all keys
 _LONGEST = 4  # keys of a nested entry; `d = d["next"]` leads to ever more
 _COPIES = frozenset({"dict", "OrderedDict", "copy", "deepcopy"})
 
-Place = tuple[
+_Place = tuple[
     ast.expr, tuple[str, ...]
 ]  # an expression, and the keys that lead to the wanted value
 
@@ -24,7 +24,7 @@ def held(file: File, node: ast.expr, *keys: str) -> list[ast.expr]:
     return [value for value, rest in reached if not rest]
 
 
-def _step(file: File, node: ast.expr, keys: tuple[str, ...]) -> Iterator[Place]:
+def _step(file: File, node: ast.expr, keys: tuple[str, ...]) -> Iterator[_Place]:
     """Yield where the wanted value is one step before."""
     if not keys:
         return
@@ -57,7 +57,7 @@ def _key(index: ast.expr) -> str:
 
 def _entries(
     entries: Iterator[tuple[ast.expr | None, ast.expr]], keys: tuple[str, ...]
-) -> Iterator[Place]:
+) -> Iterator[_Place]:
     """Yield the values of a display; a key of None is `**`."""
     for key, value in entries:
         if key is None:
@@ -66,14 +66,16 @@ def _entries(
             yield value, keys[1:]
 
 
-def _given(call: ast.Call, keys: tuple[str, ...]) -> Iterator[Place]:
+def _given(call: ast.Call, keys: tuple[str, ...]) -> Iterator[_Place]:
     """Yield the arguments of `dict(...)` and `options.update(...)`."""
     yield from ((argument, keys) for argument in call.args)
     named = ((ast.Constant(k.arg) if k.arg else None, k.value) for k in call.keywords)
     yield from _entries(named, keys)
 
 
-def _changes(file: File, owner: ast.Name | ast.Attribute, keys: tuple[str, ...]) -> Iterator[Place]:
+def _changes(
+    file: File, owner: ast.Name | ast.Attribute, keys: tuple[str, ...]
+) -> Iterator[_Place]:
     """Yield what is put into the dictionary `owner`: `options["a"] = 1`, `options.update(a=1)`."""
     stores = file.index.of(ast.Subscript) if keys[0] == ANY else file.index.subscripts(keys[0])
     for target, _ in stores:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from ..analysis.bindings import ITERATED, Binding, part
+from ..analysis.bindings import ITERATED, Binding
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import argument_for, dict_entries, parameters, returned, unparsed
 
@@ -31,11 +31,20 @@ class File(Protocol):
     """One parsed file. Scripts have these attributes."""
 
     @property
-    def index(self) -> _Nodes: ...
-    def parent(self, node: ast.AST) -> ast.AST | None: ...
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
-    def reaching(self, name: ast.Name) -> list[Binding]: ...
-    def function_of(self, func: ast.expr) -> FunctionNode | None: ...
+    def index(self) -> _Nodes:
+        """The nodes of the file."""
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """Return the node that `node` is a part of."""
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield all nodes that `node` is a part of, the innermost first."""
+
+    def reaching(self, name: ast.Name) -> list[Binding]:
+        """Return the bindings that a read of `name` may see."""
+
+    def function_of(self, func: ast.expr) -> FunctionNode | None:
+        """Return the function or method of the file that `func` names."""
 
 
 def sources(file: File, node: ast.expr) -> list[ast.expr]:
@@ -116,7 +125,7 @@ def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> a
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
-        value = part(binding)
+        value = binding.part
         return [] if value is None else [value]
     if binding.how == "for":
         return _elements(binding.value, binding.path)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach, trace
 from .. import flow
-from ..bindings import part
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import returned
 from .callees import Target, View, filled, parameters, scope_of
@@ -257,7 +256,7 @@ class Numbers:
             if ast.unparse(binding.node.annotation) == "int":
                 yield some
         elif binding.how in {"assign", "augment"}:
-            value = part(binding)
+            value = binding.part
             if by_name and (value is None or isinstance(value, _COMPUTED)):
                 yield some
             elif value is not None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ...flow.edges import passed
-from ..bindings import part
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
         ):
             found += _given(script, scope.node, name)
         else:
-            found.append(part(binding) if binding.how in {"assign", "with"} else None)
+            found.append(binding.part if binding.how in {"assign", "with"} else None)
     return found
 
 

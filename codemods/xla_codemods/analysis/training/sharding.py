@@ -225,11 +225,11 @@ def _makes_what_is_on_meta(script: Script) -> bool:
     return all(name == FUNCTION for _, name in _calls(script))
 
 
-Option = tuple[str, ast.expr]
+_Option = tuple[str, ast.expr]
 _READS = frozenset({"get", "keys", "values", "items", "copy"})
 
 
-def written_options(script: Script, node: ast.expr) -> list[Option] | None:
+def written_options(script: Script, node: ast.expr) -> list[_Option] | None:
     """The options in `node`, which stands behind `**`, or None where others may be among them.
 
     A literal, or a name that is one wherever it is bound, is added to by constant keys, and goes nowhere else.
@@ -242,7 +242,7 @@ def written_options(script: Script, node: ast.expr) -> list[Option] | None:
     found = script.index.scope(node).find(node.id)
     if found is None:
         return None
-    options: list[Option] = []
+    options: list[_Option] = []
     for binding in found[1]:
         written = _written_out(binding.value) if binding.how == "assign" else None
         if written is None or binding.path:
@@ -256,7 +256,7 @@ def written_options(script: Script, node: ast.expr) -> list[Option] | None:
     return options
 
 
-def _written_out(node: ast.expr | None) -> list[Option] | None:
+def _written_out(node: ast.expr | None) -> list[_Option] | None:
     """`{"a": 1}`, `dict(a=1)`."""
     match node:
         case ast.Dict(keys=keys, values=values):
@@ -272,7 +272,7 @@ def _written_out(node: ast.expr | None) -> list[Option] | None:
     return None
 
 
-def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[Option] | None:
+def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[_Option] | None:
     """Return what one use of the dictionary adds to it; None if it may be anything."""
     parent = parents[use]
     above = parents.get(parent)
@@ -298,9 +298,9 @@ def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[Option] | 
     return None
 
 
-def _updated(call: ast.Call) -> list[Option] | None:
+def _updated(call: ast.Call) -> list[_Option] | None:
     """What `update({"a": 1}, b=2)` adds."""
-    options: list[Option] = []
+    options: list[_Option] = []
     given = [*call.args, *(k.value for k in call.keywords if k.arg is None)]
     for written in map(_written_out, given):
         if written is None:

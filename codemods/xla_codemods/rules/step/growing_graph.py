@@ -82,7 +82,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.bindings import part
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.syntax import unparsed
@@ -210,8 +209,8 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     first = [b for b in found[1] if b.how == "assign" and b.node is not statement]
     return (
         bool(first)
-        and any(_is_empty(part(b)) for b in first)
-        and all(_is_empty(part(b)) or _is_read(part(b)) for b in first)
+        and any(_is_empty(b.part) for b in first)
+        and all(_is_empty(b.part) or _is_read(b.part) for b in first)
         and (
             first[0].node.lineno < turn.lineno  # type: ignore[attr-defined]
         )
@@ -266,7 +265,7 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.st
         return False
     found = script.inference.class_attributes(definition).get(kept.attr, [])
     made = [binding for binding, _ in found if binding.node is not statement]
-    return bool(made) and all(_is_empty(part(binding)) for binding in made)
+    return bool(made) and all(_is_empty(binding.part) for binding in made)
 
 
 def _is_read(node: ast.expr | None) -> bool:

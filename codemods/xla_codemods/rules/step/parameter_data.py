@@ -58,7 +58,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis import flow
-from ...analysis.bindings import part
 from ...analysis.inference.values import DTYPE
 from ...analysis.syntax import keyword
 from ...finding import MEDIUM, WARNING, Finding
@@ -121,7 +120,7 @@ def _is_its_own(script: Script, device: ast.expr, data: ast.Attribute, scope: Sc
     if isinstance(device, ast.Name) and (found := scope.find(device.id)) is not None:
         home, bindings = found
         reaching = flow.reaching(bindings, device, home, script.parents)
-        values = [part(b) if b.how == "assign" else None for b in reaching]
+        values = [b.part if b.how == "assign" else None for b in reaching]
     else:
         values = [device]
     own = {f"{owner}.device" for owner in (ast.unparse(data), ast.unparse(data.value))}

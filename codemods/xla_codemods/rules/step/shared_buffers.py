@@ -71,7 +71,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.bindings import part
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
 from ...analysis.training.unmoved_modules import is_as_made
@@ -199,7 +198,7 @@ def _owner_of_state(node: ast.expr, scope: Scope) -> ast.expr | None:
             return owner
         case ast.Name(id=name):
             home, bindings = scope.find(name) or (scope, [])
-            values = [part(b) if b.how == "assign" else None for b in bindings]
+            values = [b.part if b.how == "assign" else None for b in bindings]
             owners = [_owner_of_state(v, home) for v in values if isinstance(v, ast.Call)]
             if owners and len(owners) == len(bindings) and all(owners):
                 return owners[-1]

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...bindings import part
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
@@ -307,7 +306,7 @@ def _is_of_the_host(script: Script, owner: ast.expr) -> bool:
     value = script.value(owner)
     if value.has(TENSOR) or value.has(ARRAY):
         return not value.has(ACCEL) and (value.has(ARRAY) or value.has(HOST))
-    made = [part(b) for b in script.reaching(owner)] if isinstance(owner, ast.Name) else []
+    made = [b.part for b in script.reaching(owner)] if isinstance(owner, ast.Name) else []
     return bool(made) and all(isinstance(m, (ast.List, ast.ListComp)) for m in made)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
 from ....flow.edges import argument, callers
-from ...bindings import part
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import walk
 from ...projects.attribute_uses import uses_elsewhere
@@ -171,7 +170,7 @@ def maker_of(script: Script, owner: ast.expr) -> ast.expr | None:
     """Return the class or function that makes `owner`, a name or `self.meter`."""
     match owner:
         case ast.Name():
-            values = [part(binding) for binding in script.reaching(owner)]
+            values = [binding.part for binding in script.reaching(owner)]
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             stores = [n for n, _ in script.index.attributes(name) if isinstance(n.ctx, ast.Store)]
             values = [getattr(script.parent(node), "value", None) for node in stores]

@@ -9,7 +9,6 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...bindings import part
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
 
@@ -102,7 +101,7 @@ def stored_in(script: Script, owner: Owner) -> list[ast.expr | None]:
 
 def _bound_to(binding: Binding) -> ast.expr | None:
     """Return `[]` of `losses = []`, and `[loss.item()]` of `losses += [loss.item()]`."""
-    return part(binding) if binding.how == "assign" else _added(binding.node)
+    return binding.part if binding.how == "assign" else _added(binding.node)
 
 
 def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> list[ast.expr | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ....flow.edges import passed
 from ....patterns import Pattern
-from ...bindings import Binding, part
+from ...bindings import Binding
 from ...nodes import walk
 from ...syntax import keyword, name_of
 
@@ -195,7 +195,7 @@ def _given(script: ParsedFile, name: ast.Name, binding: Binding) -> list[ast.exp
     home = script.index.scope(name).find(name.id)
     function = home[0].function if home is not None else None
     if binding.how == "assign":
-        return [part(binding) or _UNKNOWN]
+        return [binding.part or _UNKNOWN]
     if binding.how != "parameter" or function is None:
         return [_UNKNOWN]
     if function.args.args[:1] == [binding.node] and _is_started(script, function.name):

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ....flow.edges import argument, callers
-from ...bindings import part
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import unparsed
@@ -142,7 +141,7 @@ class Counters:
             return self._parameter_changes(binding.node)
         if binding.how == "augment" and isinstance(binding.node, ast.AugAssign):
             return self._is_counted_on(binding.node)
-        value = part(binding) if binding.how == "assign" else None
+        value = binding.part if binding.how == "assign" else None
         if value is not None:
             return self._is_drawn(value)
         if binding.how == "assign" and len(binding.path) == 1:
