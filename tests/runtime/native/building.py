@@ -89,20 +89,10 @@ def _compile(target: Path, include: list[str], libraries: list[str], abi: int) -
     # Unoptimized: what it does is move memory, and compiling is most of the time.
     options = ["-std=c++17", "-O0", "-w", "-fPIC", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     options += ["-DTORCH_EXTENSION_NAME=standin_device", *(f"-isystem{path}" for path in include)]
-    objects = [target.with_name(f"{name}.o") for name in ("device", "group")]
-    _run(["g++", *options, "-c", str(SOURCES / f"{o.stem}.cpp"), "-o", str(o)] for o in objects)
     found = [word for path in libraries for word in (f"-L{path}", f"-Wl,-rpath,{path}")]
     linked = ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
-    _run([["g++", "-shared", "-o", str(target), *map(str, objects), *found, *linked]])
-
-
-def _run(commands: object) -> None:
-    """Side by side."""
-    running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for command in commands  # type: ignore[attr-defined]
-    ]
-    told = [process.communicate()[0] for process in running]
-    for process, text in zip(running, told, strict=True):
-        if process.returncode:
-            raise RuntimeError(f"{process.args}: {text}")
+    source = str(SOURCES / "module.cpp")
+    command = ["g++", *options, "-shared", source, "-o", str(target), *found, *linked]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stdout}")

@@ -407,15 +407,40 @@ void pass_on_below_autograd() {
   library.fallback(torch::CppFunction::makeFallthrough());
 }
 
-// Autocast with CUDA's lists of operations.
+// Autocast with CUDA's lists of operations. One boxed function casts for all: a template instance for
+// each operation, as torch's own backends have it, would take most of the compiler's time.
+template <bool LOWER>
+void with_cast_tensors(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  auto type = LOWER ? at::autocast::get_autocast_dtype(KIND) : at::kFloat;
+  auto cast = [&](const at::Tensor& one) { return at::autocast::cached_cast(type, one, KIND); };
+  for (auto at = stack->end() - op.schema().arguments().size(); at != stack->end(); ++at) {
+    auto& value = *at;
+    if (value.isTensor()) {
+      value = cast(value.toTensor());
+    } else if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& one : value.toTensorVector()) list.push_back(cast(one));
+      value = std::move(list);
+    }
+  }
+  op.callBoxed(stack);
+}
+
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
 }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  using at::autocast::CastPolicy;
-#define STANDIN_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
-#define STANDIN_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+  auto add = [&](std::string name, const std::string& overload, bool lower) {
+    if (!overload.empty()) name += "." + overload;
+    using torch::CppFunction;
+    m.impl(
+        name.c_str(), lower ? CppFunction::makeFromBoxedFunction<&with_cast_tensors<true>>()
+                            : CppFunction::makeFromBoxedFunction<&with_cast_tensors<false>>());
+  };
+#define STANDIN_LOWER(op, ...) add(#op, "" #__VA_ARGS__, true);
+#define STANDIN_FP32(op, ...) add(#op, "" #__VA_ARGS__, false);
   AT_FORALL_LOWER_PRECISION_FP(STANDIN_LOWER)
   AT_FORALL_FP32(STANDIN_FP32)
 }
