@@ -81,6 +81,14 @@ def test_what_makes_no_shapes_is_not_behind_repeated_compiles() -> None:
     assert likeliest(Check.NO_FALLBACK, "train.py:7", found, LINES) is None
 
 
+def test_an_operation_on_the_cpu_is_blamed_on_its_own_line() -> None:
+    found = [finding("XLA515", 4, left=True), finding("XLA514", 5)]
+    chosen = likeliest(Check.NO_FALLBACK, "train.py:7", found, LINES)
+    assert chosen is not None
+    assert chosen.code == "XLA514"
+    assert likeliest(Check.NO_FALLBACK, "train.py:7", found[:1], LINES) is None
+
+
 def test_the_nearest_of_equals() -> None:
     found = [finding("XLA301", 1), finding("XLA302", 4), finding("XLA303", 4, path="other.py")]
     chosen = likeliest(Quantity.WEIGHTS, "train.py:6", found, LINES)

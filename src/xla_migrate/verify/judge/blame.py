@@ -94,7 +94,10 @@ def likeliest(
         away = abs(f.line - line) if f.path == path else 1 << 30
         return f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
 
-    return min([*on_it, *(f for f in findings if id(f) in ranks)], key=order, default=None)
+    elsewhere = (
+        [] if about is Check.NO_FALLBACK and path else findings
+    )  # one line calls the operation
+    return min([*on_it, *(f for f in elsewhere if id(f) in ranks)], key=order, default=None)
 
 
 def _can_change_it(finding: MigrationFinding, about: Symptom | None) -> bool:

@@ -92,6 +92,13 @@ class RecompileRecord(TypedDict):
     seconds: float
 
 
+class FallbackRecord(TypedDict):
+    """An operation that ran on the CPU, because XLA has no kernel for it, and a line that called it."""
+
+    operation: str
+    where: str
+
+
 class PrintedRecord(TypedDict):
     """All lines that the process printed, each with the place in the script that printed it."""
 

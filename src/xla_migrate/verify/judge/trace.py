@@ -14,6 +14,7 @@ from .details import Details
 from .record_format import (
     EndRecord,
     ErrorRecord,
+    FallbackRecord,
     InitialRecord,
     Numbers,
     OptionGroup,
@@ -170,6 +171,7 @@ class Trace:
     finished: bool = False
     stopped: bool = False
     fallbacks: list[str] = field(default_factory=list)
+    fallback_places: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     device_draws: int = 0
     lowered: str = ""
@@ -310,6 +312,10 @@ def _printed(trace: Trace, record: PrintedRecord) -> None:
     trace.printed = [*(trace.printed or []), *(PrintedLine(*line) for line in record["lines"])]
 
 
+def _fallback(trace: Trace, record: FallbackRecord) -> None:
+    trace.fallback_places.setdefault(record["operation"], []).append(record["where"])
+
+
 def _error(trace: Trace, record: ErrorRecord) -> None:
     trace.error = record
 
@@ -339,6 +345,7 @@ _READERS: dict[str, Callable[[Trace, Any], None]] = {
     "step": _step,
     "values": _values,
     "recompile": _recompile,
+    "fallback": _fallback,
     "untracked": _untracked,
     "writes": _writes,
     "printed": _printed,

@@ -192,7 +192,7 @@ def _torch_xla(torch_xla: Any, plan: plans.RunPlan) -> None:
     import torch_xla.core.xla_model as xm
     import torch_xla.debug.metrics as metrics
 
-    from .device import counters, device_values, shapes
+    from .device import counters, device_values, fallback_places, shapes
     from .numerics import device_random, dropout
     from .training import losses
 
@@ -218,6 +218,7 @@ def _torch_xla(torch_xla: Any, plan: plans.RunPlan) -> None:
     _patches.put(xm, "_run_step_closures", then_fetch)
     if plan.explain:
         shapes.install()
+        fallback_places.install()
     at_exit(finish)  # before torch_xla's own, after which nothing can be fetched
 
 

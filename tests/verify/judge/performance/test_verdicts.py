@@ -171,6 +171,16 @@ def test_a_fallback_fails_by_name() -> None:
     assert found.detail.endswith("aten::histc")
 
 
+def test_a_fallback_fails_with_the_lines_that_call_it() -> None:
+    slow = target(fallbacks=["aten::histc", "aten::trace"])
+    explained = target()
+    explained.traces[0].fallback_places = {"aten::histc": ["net.py:7", "train.py:3"]}
+    verdicts, _ = judge(run(LOSSES), slow, None, explained)
+    found = next(one for one in verdicts if one.name == "no fallback")
+    assert found.detail.endswith("aten::histc (net.py:7, train.py:3), aten::trace")
+    assert found.where == "net.py:7"
+
+
 def test_a_fallback_is_told_beside_the_launches_that_it_makes() -> None:
     often = target(counting(launches=3), fallbacks=["aten::histc"])
     assert "operations on the CPU also end the graph" in verdict("launches", often).detail

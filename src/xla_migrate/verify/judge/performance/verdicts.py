@@ -22,6 +22,7 @@ _NOT_FALLBACKS = {"aten::_local_scalar_dense"}
 ISOLATED = 2  # compilations after warm-up that have innocent causes (fact 3.25, last batch)
 ISOLATED_SHARE = 0.1
 GROWTH = 1.5
+MOST_PLACES = 3  # of one operation, in a verdict
 SLACK = 1.5  # reads or launches more in a whole run: one more or less at its ends
 
 
@@ -65,7 +66,7 @@ def _of_process(
         return [Judgement(Check.PERFORMANCE, Status.NOT_JUDGED, detail)], None
     original = _measured(theirs, target.warmup)
     rehearsal = len(target.traces) > 1 and trace.about.get("PJRT_DEVICE") == "CPU"
-    fallback = _no_fallback(trace)
+    fallback = _no_fallback(trace, _explained(explained, number))
     launches = _launches(steps, original, hand, target.warmup, rehearsal)
     if fallback.status is launches.status is Status.FAILED:
         detail = f"{launches.detail}; operations on the CPU also end the graph"
@@ -181,11 +182,18 @@ def _most_in_a_row_without_launch(steps: list[list[OptimizerStep]]) -> int:
     return most
 
 
-def _no_fallback(trace: Trace) -> Judgement:
+def _no_fallback(trace: Trace, explained: Trace | None) -> Judgement:
     found = [op for op in trace.fallbacks if op not in _NOT_FALLBACKS]
     if found:
-        detail = f"run on the CPU, and each ends the graph: {', '.join(found)}"
-        return Judgement(Check.NO_FALLBACK, Status.FAILED, detail)
+        known = explained.fallback_places if explained is not None else {}
+        places = [known.get(op, []) for op in found]
+        shown = (
+            f"{op} ({', '.join(at[:MOST_PLACES])})" if at else op
+            for op, at in zip(found, places, strict=True)
+        )
+        detail = f"run on the CPU, and each ends the graph: {', '.join(shown)}"
+        first = next((at[0] for op, at in known.items() if op in found), "")  # in the order of time
+        return Judgement(Check.NO_FALLBACK, Status.FAILED, detail, first)
     return Judgement(Check.NO_FALLBACK, Status.OK, "every operation ran on the device")
 
 

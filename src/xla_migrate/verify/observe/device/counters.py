@@ -106,4 +106,10 @@ def difference(now: dict[str, float], before: dict[str, float]) -> dict[str, flo
 
 def fallbacks() -> list[str]:
     """Operations that ran on the CPU in place of the device."""
-    return sorted(_met.executed_fallback_ops()) if _met is not None else []
+    return sorted(fallback_counts())
+
+
+def fallback_counts() -> dict[str, int]:
+    """The same, with how often each one ran there."""
+    names = _met.executed_fallback_ops() if _met is not None else ()
+    return {name: int(_met.counter_value(name)) for name in names}
