@@ -143,6 +143,14 @@ def test_the_same_training_is_proven_with_the_recorded_arguments(
             ["numbers", "modules"],
             "step 1: `2` (GELU, train.py:9): inputs agree to 1e-07, output differs by",
         ),
+        ("nn.GELU()", "nn.GELU('tanh')", ["numbers", "modules"], "; first in `gelu` (train.py:"),
+        (
+            "data =",
+            "hook = lambda module, given, output: output.register_hook(lambda g: g * 2) and None\n"
+            "nn.modules.module.register_module_forward_hook(hook)\ndata =",
+            ["numbers", "modules"],
+            "no function of torch takes it, so look at autograd functions and hooks",
+        ),
     ],
 )
 def test_a_fault_is_blamed_on_the_first_check_that_sees_it(

@@ -23,6 +23,7 @@ def recorded(
     entered: list[calls.Entered],
     left: list[calls.Left],
     end: Callable[[], None],
+    around: calls.Around = calls.nothing,
 ) -> Details:
     """The details that a training step's listeners record.
 
@@ -32,12 +33,13 @@ def recorded(
         entered: called before each call of a module.
         left: called after it.
         end: called after the step.
+        around: returns the context of a call.
     """
     folder.mkdir(parents=True, exist_ok=True)
     patches = Patches()
     patches.put(records, "_folder", folder)
     patches.put(records, "_file", None)
-    calls.install(patches, entered, left)
+    calls.install(patches, entered, left, around)
     try:
         train()
         end()

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..judge.compare import Comparison, compare
@@ -19,8 +19,7 @@ from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision, Suspect
 from ..recordings import half_precision
-from ..recordings.first_wrong_module import WrongModule
-from ..recordings.located import confirmed, located
+from ..recordings.located import Culprit, located, operation
 from ..recordings.ordered import is_to_locate
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
@@ -109,6 +108,7 @@ class MoreRuns:
 
 
 _SHAKES = (1, 2)
+_EXPLAINED = {Check.STATIC_SHAPES, Check.NO_FALLBACK}  # another run finds the lines
 _ROUNDED = {Quantity.LOSS, Quantity.GRADIENT, Quantity.NO_GRADIENT, Quantity.WEIGHTS}
 _ALIKE = 1e-3  # of gradients that differ by rounding
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
@@ -141,9 +141,8 @@ def _located(run: RunAgain) -> list[Judgement]:
         return []
     parted = located(*comparable(reference, target))
     found = parted.verdicts
-    if parted.is_forward and parted.module is not None:
-        more = _confirmed(run, parted.module, parted.event)
-        found[0] = replace(found[0], detail="; ".join(filter(None, (found[0].detail, more))))
+    if parted.culprit is not None:
+        found = parted.explained(_operation(run, parted.culprit))
     if run.request.precision == "bfloat16" and not any(v.status is Status.FAILED for v in found):
         lower = run("original in bfloat16, in detail", details=DETAILS)
         ours = run("migrated in bfloat16, in detail", migrated=True, details=DETAILS)
@@ -152,7 +151,7 @@ def _located(run: RunAgain) -> list[Judgement]:
     return [] if all(v.status is Status.NOT_JUDGED for v in found) else found
 
 
-def _confirmed(run: RunAgain, module: WrongModule, event: int) -> str:
+def _operation(run: RunAgain, culprit: Culprit) -> str:
     """Run the step once more, with the original's input for the module; return what its operations show."""
     folder = run.base / "suspect"
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,14 +160,14 @@ def _confirmed(run: RunAgain, module: WrongModule, event: int) -> str:
             f"{'migrated' if is_given else 'original'}, one module",
             migrated=is_given,
             precision="float32",
-            details=event + 1,
-            suspect=Suspect(*module.call, event, str(folder.resolve()), is_given),
+            details=culprit.event + 1,
+            suspect=Suspect(*culprit.module.call, culprit.event, str(folder.resolve()), is_given),
         )
         for is_given in (False, True)
     ]
     if any(one.failure is not None for one in runs):
         return ""
-    return confirmed(*comparable(*runs), event)
+    return operation(*comparable(*runs), culprit, is_given=True)
 
 
 def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
@@ -213,7 +212,7 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     as_many = request.nproc == 1 or not run.proposed.drives_all_devices(request.script)
     comparison = judged()
     is_counted = request.max_graphs is not None and comparison.could_run
-    if is_counted or any(v.name == Check.STATIC_SHAPES for v in comparison.failed):
+    if is_counted or any(v.name in _EXPLAINED for v in comparison.failed):
         more.explained = run("migrated, explained", migrated=True, explain=True)
     if any(v.name == Check.OTHER_STATE for v in comparison.failed):
         again = more.explained or run("migrated, explained", migrated=True, explain=True)

@@ -16,9 +16,9 @@ from ..judge.failures import Failure
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.trace import Trace
-from ..observe.plan import Precision
+from ..observe.plan import Precision, Suspect
 from ..recordings import half_precision, ordered
-from ..recordings.located import located
+from ..recordings.located import Culprit, located, operation
 from ..recordings.recording import CUDA, STAND_IN, Recording, RecordingFacts, save, unpack_replay
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
@@ -209,13 +209,25 @@ def _located(
         why = f"could not run in detail: {again.failure.message}"
         return [Judgement(Check.MODULES, Status.NOT_JUDGED, why)]
     exact = recording.runs[FLOAT32]
-    verdicts = located(*comparable(exact, again)).verdicts
+    parted = located(*comparable(exact, again))
+    if parted.culprit is not None:
+        return parted.explained(_operation(run_target, exact, parted.culprit))
+    verdicts = parted.verdicts
     if len(references) == 1 or any(v.status is Status.FAILED for v in verdicts):
         return verdicts
     lower = run_target("migrated in bfloat16, in detail", BFLOAT16, DETAILS)
     if lower.failure is not None:
         return verdicts
     return [half_precision.judge(exact, references[0], lower), *verdicts[1:]]
+
+
+def _operation(run_target: _RunTarget, exact: ObservedRun, culprit: Culprit) -> str:
+    """Run the migrated script once more, to look into the module; return what its operations show."""
+    suspect = Suspect(*culprit.module.call, culprit.event, "", is_given=False)
+    again = run_target("migrated, one module", FLOAT32, DETAILS, suspect=suspect)
+    if again.failure is not None:
+        return ""
+    return operation(*comparable(exact, again), culprit, is_given=False)
 
 
 def _judged(
@@ -294,6 +306,7 @@ class _RunTarget:
         precision: Precision | None = None,
         details: int = 0,
         clock_rate: int = 1,
+        suspect: Suspect | None = None,
     ) -> ObservedRun:
         request, show = self.request, self.shower(name)
         drives_all = self.proposed.drives_all_devices(request.script)
@@ -314,6 +327,7 @@ class _RunTarget:
             batches=BATCHES,
             details=details,
             clock_rate=clock_rate,
+            suspect=suspect,
             replay=self.stored,
         )
         show(None)

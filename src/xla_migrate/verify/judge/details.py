@@ -56,11 +56,42 @@ class ModuleCalls:
 
 
 @dataclass(frozen=True)
-class Operations:
-    """The operations of one module's call: (name, line that called it), and summaries of their results."""
+class Operation:
+    """A result of a function of torch.
 
-    calls: list[tuple[str, str]]
+    Attributes:
+        name: of the function.
+        where: the line that called it.
+        call: the module's call around it, or -1.
+        takes: what it was called with: the number of an earlier result, the name of the module's parameter, "input".
+        requires_grad: of the result.
+    """
+
+    name: str
+    where: str
+    call: int
+    takes: list[int | str]
+    requires_grad: bool
+
+    def __str__(self) -> str:
+        return f"`{self.name}` ({self.where})"
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The operations of a step, or of one module's call in it.
+
+    Attributes:
+        calls: their results, in the order of the calls.
+        results: summaries of the results.
+        backward: numbers of results, as their gradients came.
+        gradients: summaries, one for each of `backward`.
+    """
+
+    calls: list[Operation]
     results: list[list[float]]
+    backward: list[int]
+    gradients: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +126,7 @@ class Details:
         batches: by (loader, batch), both from 0.
         inputs: what each step passed to the outermost modules, by event.
         modules: the calls of modules of the first steps, by event.
-        operations: of a module that was looked at closely, by event; the last one is its output.
+        operations: of the first steps, or of a module that was looked at closely, by event.
         updates: what the first optimizer steps were given and made, by event.
     """
 
@@ -139,6 +170,9 @@ def _rows(values: list[float], width: int) -> list[list[float]]:
     return [values[i : i + width] for i in range(0, len(values), width)]
 
 
+_HEAD = 3  # a summary's norm, largest and mean come before its elements
+
+
 def _update(details: Details, record: dict[str, Any]) -> None:
     values = iter(unpack(record["values"]))
     fields = [[next(values) for _ in range(size)] for size in record["sizes"]]
@@ -153,6 +187,7 @@ def _update(details: Details, record: dict[str, Any]) -> None:
             continue
         shape, state, made = next(known)
         before, summary, gradient = fields[at : at + 3]
+        gradient = gradient or summary[_HEAD:]
         tensors = {n: (tuple(v[1]), fields[v[0]]) for n, v in state.items() if isinstance(v, list)}
         at += 3 + len(tensors)
         plain = {**state, **tensors}
@@ -161,9 +196,11 @@ def _update(details: Details, record: dict[str, Any]) -> None:
 
 
 def _operations(details: Details, record: dict[str, Any]) -> None:
+    results, gradients = (
+        _rows(unpack(record[key]), record["width"]) for key in ("results", "gradients")
+    )
     details.operations[record["event"]] = Operations(
-        [(name, where) for name, where in record["calls"]],
-        _rows(unpack(record["values"]), record["width"]),
+        [Operation(*call) for call in record["calls"]], results, record["backward"], gradients
     )
 
 

@@ -14,6 +14,7 @@ Precision = Literal["as written", "float32", "bfloat16"]
 Arithmetic = Literal["as it is", "float64"]
 
 VARIABLE = "XLA_MIGRATE_VERIFY"
+INPUT = "input"  # in records of operations: a tensor that the module was called with
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Suspect:
         name: of the module, as records name it.
         number: of the call among all calls of the module in the step, from 1.
         event: the step.
-        folder: of the call's inputs.
+        folder: of the call's inputs; "" if they stay as they are.
         is_given: the inputs are read from there, not written.
     """
 
@@ -59,7 +60,8 @@ class RunPlan:
         explain: note what the script calls, to find what made it compile again.
         watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
         batches: how many batches of each data loader to summarise; 0: no inputs of models either.
-        details: steps of which to record modules and updates (`observe.details`).
+        details: steps of which to record modules and updates (`observe.details`); of the original, also the
+            operations of each optimizer's first step.
         clock_rate: how fast the script's clocks run (`observe.process.other_clock`).
         suspect: a call of a module to look at closely, in a run with details.
         store: a folder to write the initial weights and the first batches to (`observe.details.replay`).

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ..judge.details import ModuleCall, ModuleCalls
 
@@ -159,7 +160,7 @@ class CallPair:
 
     def backward(self, least: float, jump: float, theirs: Rows, ours: Rows) -> WrongModule | None:
         """Return the first module, from the loss on, that passes back another gradient."""
-        scale, agree, good = self._scale(), 1e-7, set[int]()
+        scale, agree, good = self.scale(), 1e-7, set[int]()
         bad, differ = None, 0.0
         for tensor, n, gradient in self._gradients():
             mine = self.gradients.get((self.tensors[tensor], n))
@@ -194,7 +195,7 @@ class CallPair:
             if tensor in self.tensors:
                 yield tensor, n, row
 
-    def _scale(self) -> float:
+    def scale(self) -> float:
         """Return the factor between all gradients, as a loss scaler makes it: seen at the first of them."""
         for tensor, n, row in self._gradients():
             mine = self.gradients.get((self.tensors[tensor], n))
@@ -241,10 +242,18 @@ class CallPair:
         return out
 
 
-def gradients_of(calls: ModuleCalls) -> Iterator[tuple[int, int, list[float]]]:
+class _Gradients(Protocol):
+    @property
+    def backward(self) -> list[int]: ...
+
+    @property
+    def gradients(self) -> list[list[float]]: ...
+
+
+def gradients_of(step: _Gradients) -> Iterator[tuple[int, int, list[float]]]:
     """Yield (tensor, how many gradients it got before, the summary): a tensor gets one in each backward pass through it."""
     times: dict[int, int] = {}
-    for tensor, row in zip(calls.backward, calls.gradients, strict=True):
+    for tensor, row in zip(step.backward, step.gradients, strict=True):
         n = times[tensor] = times.get(tensor, -1) + 1
         yield tensor, n, row
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
 from ..judge.trace import OptimizerStep, Trace
 from .first_wrong_module import WrongModule, first_wrong_module
-from .first_wrong_operation import first_wrong_operation
+from .first_wrong_operation import StepDetails, first_wrong_operation
 from .optimizer_step import gradients, judge
 
 _LOSS = 1e-3  # relative: a difference of two outputs may lose this many digits
 
 
+class Culprit(NamedTuple):
+    """A module at fault, the step, and the process."""
+
+    module: WrongModule
+    event: int
+    process: int
+
+
 class Located(NamedTuple):
-    """The verdicts on modules and optimizer steps; the module at fault, and the step."""
+    """The verdicts on modules and optimizer steps; the module at fault, if its operations may explain it."""
 
     verdicts: list[Judgement]
-    module: WrongModule | None = None
-    event: int = 0
+    culprit: Culprit | None = None
 
-    @property
-    def is_forward(self) -> bool:
-        """True if a module computes another output, which its operations explain."""
-        return self.module is not None and bool(self.module.name) and self.module.is_forward
+    def explained(self, more: str) -> list[Judgement]:
+        """Return the verdicts; the one on modules has the sentence part, too."""
+        first, *others = self.verdicts
+        return [replace(first, detail="; ".join(filter(None, (first.detail, more)))), *others]
 
 
 def located(reference: ObservedRun, target: ObservedRun) -> Located:
@@ -37,23 +45,31 @@ def located(reference: ObservedRun, target: ObservedRun) -> Located:
     """
     processes = len(reference.traces)
     found = Located([])
-    for a, b in zip(reference.traces, target.traces, strict=False):
-        found = _of_process(a, b, processes)
+    for process, (a, b) in enumerate(zip(reference.traces, target.traces, strict=False)):
+        found = _of_process(a, b, process, processes)
         if any(one.status is Status.FAILED for one in found.verdicts):
             return found
     return found
 
 
-def confirmed(reference: ObservedRun, target: ObservedRun, event: int) -> str:
-    """Return what a closer look at a module has shown, or ""."""
-    for a, b in zip(reference.traces, target.traces, strict=False):
-        theirs, ours = (one.details.operations.get(event) for one in (a, b))
-        if theirs is not None and ours is not None:
-            return first_wrong_operation(theirs, ours)
-    return ""
+def operation(
+    reference: ObservedRun, target: ObservedRun, culprit: Culprit, *, is_given: bool
+) -> str:
+    """Return what operations inside the module at fault show, or ""; see `first_wrong_operation`."""
+    theirs, ours = (_step(run, culprit) for run in (reference, target))
+    if theirs is None or ours is None:
+        return ""
+    return first_wrong_operation(theirs, ours, culprit.module, is_given=is_given)
 
 
-def _of_process(a: Trace, b: Trace, processes: int) -> Located:
+def _step(run: ObservedRun, culprit: Culprit) -> StepDetails | None:
+    details = run.traces[culprit.process].details
+    modules = details.modules.get(culprit.event)
+    operations = details.operations.get(culprit.event)
+    return None if modules is None or operations is None else StepDetails(modules, operations)
+
+
+def _of_process(a: Trace, b: Trace, process: int, processes: int) -> Located:
     calls = tensors = 0
     events = range(min(len(a.steps), len(b.steps)))
     for event in events:
@@ -76,7 +92,7 @@ def _of_process(a: Trace, b: Trace, processes: int) -> Located:
                 return Located(_failed(event, loss, where, "the loss differs before it"))
             if wrong is not None:
                 found = _failed(event, str(wrong), wrong.where, "a module differs before it")
-                return Located(found, wrong, event)
+                return Located(found, Culprit(wrong, event, process) if wrong.name else None)
             calls += len(x.calls)
         if theirs is not None and ours is not None:
             options = a.steps[event].options or [], b.steps[event].options or []

@@ -21,8 +21,8 @@ from ..judge.observed import ObservedRun
 from ..observe.process.packing import pack, unpack
 
 FORMAT = "xla-migrate recording"
-VERSION = 2
-_READABLE = (1, 2)  # 2: `replay`, `scale` of steps
+VERSION = 3
+_READABLE = (1, 2, 3)  # 2: `replay`, `scale` of steps; 3: operations
 CUDA = "CUDA"
 STAND_IN = "CPU stand-in"
 _MOST_OUTPUT = 200_000  # characters of what a run printed, that are kept

@@ -16,6 +16,7 @@ from ..process.patching import Patches
 from ..training.names import bare
 from . import calls, samples
 from .fetching import fetch_later
+from .numbered import Numbered
 from .quietly import off_mode
 
 MOST_CALLS = 2_000  # of a step
@@ -39,7 +40,7 @@ class Recorder:
         self.stack: list[int] = []
         self.times: dict[str, int] = {}
         self.uses: list[list[int]] = []  # [call, 0 for an input or 1 for an output, place, tensor]
-        self.known: dict[int, tuple[Any, int, int]] = {}  # id -> (reference, version, tensor)
+        self.numbered = Numbered()
         self.tensors: list[torch.Tensor] = []
         self.backward: list[int] = []
         self.gradients: list[torch.Tensor] = []
@@ -64,6 +65,10 @@ class Recorder:
             number = self.stack.pop()
             if number >= 0:
                 self._use(number, 1, [t for _, t in samples.tensors_in(output)])
+
+    def current(self) -> int:
+        """Return the number of the call that is running, or -1."""
+        return self.stack[-1] if self.stack else -1
 
     def _call(self, module: Any) -> int:
         """Return the number of a new call, or -1 if there are enough."""
@@ -96,13 +101,12 @@ class Recorder:
 
     def _number(self, tensor: torch.Tensor) -> int:
         """Return the number of the tensor as it is now; a new one is summarised and watched."""
-        version = tensor._version
-        known = self.known.get(id(tensor))
-        if known is not None and known[0]() is tensor and known[1] == version:
-            return known[2]
+        known = self.numbered.find(tensor)
+        if known is not None:
+            return known
         number = len(self.tensors)
         self.tensors.append(off_mode(samples.summary, tensor))
-        self.known[id(tensor)] = (weakref.ref(tensor), version, number)
+        self.numbered.put(tensor, number)
         if tensor.requires_grad:
             tensor.register_hook(self._gradient_hook(number))  # type: ignore[no-untyped-call]
         return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from ..plan import RunPlan
 from ..process.patching import Patches
-from . import batches, calls, inputs, modules, replay, suspect, updates
+from . import batches, calls, inputs, modules, operations, replay, suspect, updates
 
 
 def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None:
@@ -33,17 +34,13 @@ def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None
         feed = replay.Feed(Path(plan.replay))
         batches.drawn.append(feed.drawn)
         entered.append(feed.entered)
-    left: list[calls.Left] = []
     if plan.details:
-        inside = _install_details(patches, plan.details, tap)
+        inside = _install_modules(patches, plan.details, tap)
         entered.append(inside.entered)
-        left.append(inside.left)
-        if plan.suspect is not None:
-            watched = suspect.Watch(inside, plan.suspect)
-            entered.append(watched.entered)
-            left.append(watched.left)
-            tap.at_events.append(watched.step_over)
-    calls.install(patches, entered, left)
+        around = _install_operations(patches, plan, inside, tap, redirected)
+        calls.install(patches, entered, [inside.left], around)
+    else:
+        calls.install(patches, entered, [])
     tap.at_events.append(inputs.step_over)
 
 
@@ -55,7 +52,7 @@ def _store(folder: Path, tap: Any) -> calls.Entered:
     return store.entered
 
 
-def _install_details(patches: Patches, steps: int, tap: Any) -> modules.Recorder:
+def _install_modules(patches: Patches, steps: int, tap: Any) -> modules.Recorder:
     inside, update = modules.Recorder(), updates.Recorder()
     modules.watch_construction(patches)
 
@@ -68,3 +65,30 @@ def _install_details(patches: Patches, steps: int, tap: Any) -> modules.Recorder
     tap.after_steps.append(update.after_step)
     tap.at_events.append(step_over)
     return inside
+
+
+def _install_operations(
+    patches: Patches, plan: RunPlan, inside: modules.Recorder, tap: Any, redirected: bool
+) -> calls.Around:
+    """Record the operations of one module's call, or of each optimizer's first step in the original."""
+    recorder = operations.Recorder(inside)
+    if not redirected:  # there, torch.compile compiles nothing
+        operations.note_compilation(patches)
+    if plan.suspect is not None:
+        watch = suspect.Watch(inside, recorder, plan.suspect)
+        tap.at_events.append(watch.step_over)
+        return watch.around
+    steps_over: list[int] = []
+
+    def around(*_: Any) -> AbstractContextManager[Any]:
+        is_first = len(steps_over) < max(len(tap.live), 1)
+        is_outermost = not calls.running
+        is_on = plan.side == "reference" and is_first and is_outermost and operations.can_record()
+        return recorder if is_on else nullcontext()
+
+    def step_over(event: int) -> None:
+        steps_over.append(event)
+        recorder.step_over(event)
+
+    tap.at_events.append(step_over)
+    return around

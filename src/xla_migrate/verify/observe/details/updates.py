@@ -1,7 +1,7 @@
 """What an optimizer step is given and what it makes: parameters, gradients and state at fixed elements.
 
 With the optimizer's class and options, these elements are enough to compute the step again, elsewhere, for every
-optimizer that treats elements apart. Small tensors are recorded whole, so that others can be computed, too.
+optimizer that treats elements apart. For other optimizers, small tensors are recorded whole.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .fetching import fetch_later
 WHOLE = 4_096  # elements of a tensor that is recorded whole, at most, ...
 MOST_WHOLE = 32_768  # ... and of all such tensors of an optimizer, the smallest first
 MOST_PARAMETERS = 3_000
+_NOT_ELEMENTWISE = {"Adafactor", "Muon", "LBFGS"}  # of torch.optim
 
 
 class Recorder:
@@ -33,7 +34,10 @@ class Recorder:
         self.before, self.fields = None, []
         if not self.active:
             return
-        whole = _whole([p for g in optimizer.param_groups for p in g["params"]])
+        kind = type(optimizer)
+        whole = samples.VALUES
+        if not _is_elementwise(kind):
+            whole = _whole([p for g in optimizer.param_groups for p in g["params"]])
         groups: list[int] = []
         shapes: list[list[int]] = []
         state: list[dict[str, Any]] = []
@@ -48,10 +52,10 @@ class Recorder:
                 gradient = p.grad.to_dense() if p.grad.is_sparse else p.grad
                 gradient = gradient if scale is None else gradient / scale
                 every = p.numel() <= whole
-                own = [_elements(p, every), _elements(gradient, every)]
-                self.fields += [own[0], samples.summary(gradient), own[1]]
+                summary = samples.summary(gradient)  # has the elements unless all are recorded
+                elements = _elements(gradient, every) if every else summary[:0]
+                self.fields += [_elements(p, every), summary, elements]
                 state.append(self._state(p, optimizer.state.get(p, {}), every))
-        kind = type(optimizer)
         name = f"{kind.__module__}.{kind.__qualname__}"
         self.before = {"kind_of_optimizer": name, "groups": groups, "shapes": shapes}
         self.before["state"] = state
@@ -92,6 +96,10 @@ class Recorder:
             records.write("update", event=event, sizes=sizes, values=packed, **record)
 
         fetch_later(fields, write)
+
+
+def _is_elementwise(kind: type) -> bool:
+    return kind.__module__.startswith("torch.optim.") and kind.__name__ not in _NOT_ELEMENTWISE
 
 
 def _whole(parameters: list[torch.Tensor]) -> int:
