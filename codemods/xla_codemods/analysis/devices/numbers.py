@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...flow.closure import reach, trace
 from .. import flow
+from ..projects.callees import Target, View, filled, parameters, scope_of
+from ..projects.passed_arguments import (
+    PassedArgument,
+    assigned_to,
+    default_of,
+    entries,
+    passed_arguments,
+)
+from ..projects.sources import Place
 from ..scopes import ITERATED, Binding, Scope, resolve
 from ..syntax import returned
-from .callees import Target, View, filled, parameters, scope_of
-from .passed_arguments import PassedArgument, assigned_to, default_of, entries, passed_arguments
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -59,14 +66,6 @@ _NUMBERS = (
     ast.Subscript,
 )
 _COMPUTED = (ast.Call, ast.Attribute, ast.Subscript)
-
-
-class Place(NamedTuple):
-    """An expression in its module."""
-
-    node: ast.expr
-    scope: Scope
-    view: View
 
 
 class Numbers:
@@ -167,7 +166,7 @@ class Numbers:
 
     def _sources(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from; `_SOME` for an unknown number."""
-        node, scope, view = place
+        node, scope, view, _ = place
         if node in self._answers:
             return
         match node:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..inference.library_types import RUNTIME
+from ..projects.callees import Callees, Target, filled, scope_of
 from ..scopes import Scope, resolve
 from ..syntax import unparsed
-from .callees import Callees, Target, filled, scope_of
 
 if TYPE_CHECKING:
     from ..index import Index

@@ -102,10 +102,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
-from ...analysis.devices.passed_arguments import passed_arguments
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import MODULE, TENSOR
+from ...analysis.projects.passed_arguments import passed_arguments
 from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding

@@ -79,9 +79,9 @@ from ...analysis.devices.cuda_only.flags_of_libraries import is_without_torch, l
 from ...analysis.devices.cuda_only.kernels import chooses_kernels
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import is_for_an_engine
-from ...analysis.devices.passed_arguments import is_default_of_an_option
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
+from ...analysis.projects.passed_arguments import is_default_of_an_option
 from ...analysis.syntax import unparsed
 from ...analysis.training.ranks.guards import guard, mentions_rank, rank_names
 from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by

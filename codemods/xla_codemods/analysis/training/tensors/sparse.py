@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
 from ... import flow
-from ...devices.callees import View, scope_of
-from ...devices.passed_arguments import assigned_to, passed_arguments
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
-from ...scopes import ITERATED, Binding, Scope, resolve
-from ...syntax import returned
+from ...projects.callees import View
+from ...projects.passed_arguments import passed_arguments
+from ...projects.sources import Place, ValueSources
+from ...scopes import Scope, resolve
 
 if TYPE_CHECKING:
     from ...projects.project import Modules
@@ -46,15 +46,10 @@ _KEEPING = frozenset(
 _WRAPPING = frozenset(
     {"torch.autograd.Variable", "torch.transpose", "torch.nn.Parameter", "torch.t"}
 )
-_LONGEST_PATH = 10  # indices and keys: `x = x[0]` would add one for each turn
 
 # Where one is made or moved, one of these identifiers stands, or "sparse" with one of the others.
 _IN_SPARSE = ("FloatTensor", "DoubleTensor", "LongTensor", RUNTIME.partition(".")[0], VENDORED)
 _WORDS = (*CONVERTERS, *sorted({name.rpartition(".")[2] for name in MAKERS} - {*_IN_SPARSE}))
-
-_Path = tuple[int | str, ...]  # of a part: its indices and keys
-_Part = tuple[ast.expr | None, _Path, Scope, View]
-_Place = tuple[ast.expr, _Path, Scope, View]
 
 
 class SparseOrigin(NamedTuple):
@@ -70,10 +65,11 @@ class SparseTensors:
     def __init__(self, script: Script) -> None:
         self.passed = passed_arguments(script)
         self.callees = self.passed.callees
+        self._sources = ValueSources(self.passed)
         self.home = self.callees.home
         self._project = script.project
         self._here = _may_be_made(script.source.names)
-        self._barren: set[tuple[ast.AST, _Path]] = set()  # none comes from there
+        self._barren: set[tuple[ast.AST, tuple[int | str, ...]]] = set()  # none comes from there
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
@@ -83,12 +79,12 @@ class SparseTensors:
         """The same, of a node of the module of `view`."""
         if not self._anywhere:
             return None
-        start: list[_Place] = [(node, (), view.indexed.scope(node), view)]
+        start = [Place(node, view.indexed.scope(node), view)]
         reached = reach(start if (node, ()) not in self._barren else (), self._step)
-        for part, path, scope, of in reached:
+        for part, scope, of, path in reached:
             if not path and isinstance(part, ast.Call) and self.made(part, scope, of):
                 return SparseOrigin(of.path, part.lineno)
-        self._barren.update((part, path) for part, path, *_ in reached)
+        self._barren.update((place.node, place.path) for place in reached)
         return None
 
     @cached_property
@@ -100,115 +96,24 @@ class SparseTensors:
         graph = self._project.modules.graph
         return not graph.connected(self._project.path).isdisjoint(_making(self._project.modules))
 
-    def _step(self, place: _Place) -> Iterator[_Place]:
-        """Yield the expressions that `place` may be, without those that no sparse tensor comes from."""
-        for part, path, scope, view in self._parts(*place):
-            is_known = part is None or len(path) > _LONGEST_PATH or (part, path) in self._barren
-            if part is not None and not is_known:
-                yield part, path, scope, view
+    def _step(self, place: Place) -> Iterator[Place]:
+        """Yield the places that the value comes from, without those that no sparse tensor comes from."""
+        match place.node:
+            case ast.Attribute(value=owner, attr="T" | "data"):
+                places = iter([place._replace(node=owner)])
+            case ast.Call(args=[first, *_]) if resolve(place.node.func, place.scope) in _WRAPPING:
+                places = iter([place._replace(node=first)])
+            case _:
+                places = self._sources.of(place)
+        yield from (p for p in places if (p.node, p.path) not in self._barren)
+        match place.node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
+                if resolve(place.node.func, place.scope) is None:
+                    yield place._replace(node=owner)
 
     def made(self, node: ast.Call, scope: Scope, view: View) -> bool:
         """True if the call itself is what is looked for."""
         return _makes(node, scope)
-
-    def _parts(self, node: ast.expr, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
-        """What `node`, or the part of it at `path`, may be."""
-        match node:
-            case ast.IfExp(body=body, orelse=orelse):
-                yield from ((part, path, scope, view) for part in (body, orelse))
-            case ast.BoolOp(values=values):
-                yield from ((part, path, scope, view) for part in values)
-            case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
-                first, *rest = path
-                if first == ITERATED:
-                    yield from ((e, tuple(rest), scope, view) for e in elements)
-                elif isinstance(first, int) and -len(elements) <= first < len(elements):
-                    yield elements[first], tuple(rest), scope, view
-            case ast.Dict(keys=keys, values=values) if path:
-                for entry, value in zip(keys, values):
-                    if isinstance(entry, ast.Constant) and entry.value == path[0]:
-                        yield value, path[1:], scope, view
-            case ast.ListComp(elt=element) if path:
-                yield element, path[1:], view.indexed.inference.inner(node, scope), view
-            case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):
-                yield owner, (step, *path), scope, view
-                for value, home in assigned_to(node, view):
-                    yield value, path, home, view
-            case ast.Name():
-                yield from self._named(node, path, scope, view)
-            case ast.Attribute():
-                yield from self._attribute(node, path, scope, view)
-            case ast.Call():
-                yield from self._called(node, path, scope, view)
-
-    def _named(self, node: ast.Name, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
-        found = scope.find(node.id)
-        if found is None:
-            return
-        home, bindings = found
-        for binding in flow.reaching(bindings, node, home, view.indexed.parents):
-            if binding.how in {"assign", "for"}:
-                yield binding.value, (*binding.path, *path), home, view
-            elif binding.how == "parameter":
-                yield from self._passed(binding, path, home, view)
-            elif binding.how == "import" and view.modules is not None:
-                yield from self._imported(binding.dotted, path, view)
-
-    def _passed(self, binding: Binding, path: _Path, home: Scope, view: View) -> Iterator[_Part]:
-        target = self.callees.target_of(home, view)
-        if target is not None and isinstance(binding.node, ast.arg) and self._anywhere:
-            for source in self.passed.of(target, binding.node.arg):
-                yield source.node, path, source.scope, source.view
-
-    def _imported(self, dotted: str, path: _Path, view: View) -> Iterator[_Part]:
-        """`from data import adj`."""
-        found = view.modules.locate(dotted, view.path) if view.modules is not None else None
-        if found is None or len(found[1]) != 1 or found[0] == view.path or not self._anywhere:
-            return
-        other = self.callees.view(found[0])
-        if other is not None:
-            module = other.indexed.module
-            for binding in module.bindings.get(found[1][0], ()):
-                if binding.how == "assign":
-                    yield binding.value, (*binding.path, *path), module, other
-
-    def _attribute(
-        self, node: ast.Attribute, path: _Path, scope: Scope, view: View
-    ) -> Iterator[_Part]:
-        dotted = resolve(node, scope)
-        if dotted is not None:
-            yield from self._imported(dotted, path, view)
-            return
-        if node.attr in {"T", "data"}:
-            yield node.value, path, scope, view
-            return
-        found = self.callees.class_of(view, node.value, scope)
-        if found is None and isinstance(node.value, ast.Name) and node.value.id == "self":
-            around = self.callees.class_around(view, scope)
-            found = (view, around) if around is not None else None
-        if found is not None:
-            for of, binding, home in self.callees.attributes(*found, node.attr):
-                yield binding.value, (*binding.path, *path), home, of
-            prop = self.callees.method(*found, node.attr)
-            if prop is not None:
-                inner = scope_of(prop)
-                yield from ((value, path, inner, prop.view) for value in returned(prop.function))
-        else:
-            yield from ((value, path, home, view) for value, home in assigned_to(node, view))
-
-    def _called(self, node: ast.Call, path: _Path, scope: Scope, view: View) -> Iterator[_Part]:
-        dotted = resolve(node.func, scope)
-        if dotted in _WRAPPING and node.args:
-            yield node.args[0], path, scope, view
-            return
-        target = self.callees.called(view, node.func, scope)
-        if target is not None and target.view is not self.home and not self._anywhere:
-            return
-        if target is not None and target.function.name != "__init__":
-            inner = scope_of(target)
-            yield from ((value, path, inner, target.view) for value in returned(target.function))
-        elif isinstance(node.func, ast.Attribute) and dotted is None and node.func.attr in _KEEPING:
-            yield node.func.value, path, scope, view
 
 
 def _may_be_made(names: set[str]) -> bool:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
+from ..devices.specs import INDEX_NAME, last_name
 from ..scopes import Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
 from .callees import PREPARING, Callees, Handed, Target, View, filled
-from .specs import INDEX_NAME, last_name
 
 if TYPE_CHECKING:
     from ..index import Index

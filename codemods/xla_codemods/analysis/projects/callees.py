@@ -16,7 +16,7 @@ from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_
 
 if TYPE_CHECKING:
     from ..index import Index
-    from ..projects.project import Modules
+    from .project import Modules
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Functions that call another function, in a separate process or later.
@@ -221,6 +221,16 @@ class Callees:
                 if found is not None:
                     return found
         return None
+
+    def object_class(
+        self, view: View, node: ast.expr, scope: Scope
+    ) -> tuple[View, ast.ClassDef] | None:
+        """Return the class that `node` is an instance of, also of `self`."""
+        found = self.class_of(view, node, scope)
+        if found is None and isinstance(node, ast.Name) and node.id == "self":
+            around = self.class_around(view, scope)
+            found = (view, around) if around is not None else None
+        return found
 
     def _made_by(
         self, view: View, node: ast.expr, scope: Scope

@@ -1,0 +1,124 @@
+"""Where values come from, through the modules of a program: one step at a time, for `flow.closure.reach`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .. import flow
+from ..scopes import ITERATED, Scope, resolve
+from ..syntax import returned
+from .callees import Target, View, scope_of
+from .passed_arguments import PassedArguments, assigned_to
+
+_LONGEST_PATH = 10  # `x = x[0]` would add an index for each iteration
+
+
+class Place(NamedTuple):
+    """An expression in its module.
+
+    `path` leads to the part of its value that is wanted: indices, keys, and methods that are called (`"get()"`).
+    """
+
+    node: ast.expr
+    scope: Scope
+    view: View
+    path: tuple[int | str, ...] = ()
+
+
+class ValueSources:
+    """The expressions that values come from."""
+
+    def __init__(self, passed: PassedArguments) -> None:
+        self.passed = passed
+        self.callees = passed.callees
+
+    def of(self, place: Place) -> Iterator[Place]:
+        """Yield the places that the value of `place` comes from."""
+        node, scope, view, path = place
+        if len(path) > _LONGEST_PATH:
+            return
+        if path and str(path[0]).endswith("()"):  # a method's result
+            found = self.callees.object_class(view, node, scope)
+            method = found and self.callees.method(*found, str(path[0])[:-2])
+            if method is not None:
+                yield from _returned(method, path[1:])
+                return
+        match node:
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from (place._replace(node=part) for part in (body, orelse))
+            case ast.BoolOp(values=values):
+                yield from (place._replace(node=part) for part in values)
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
+                first, *rest = path
+                if first == ITERATED:
+                    yield from (Place(e, scope, view, tuple(rest)) for e in elements)
+                elif isinstance(first, int) and -len(elements) <= first < len(elements):
+                    yield Place(elements[first], scope, view, tuple(rest))
+            case ast.Dict(keys=keys, values=values) if path:
+                for entry, value in zip(keys, values):
+                    if isinstance(entry, ast.Constant) and entry.value == path[0]:
+                        yield Place(value, scope, view, path[1:])
+            case ast.ListComp(elt=element) if path:
+                inner = view.indexed.inference.inner(node, scope)
+                yield Place(element, inner, view, path[1:])
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):
+                yield Place(owner, scope, view, (step, *path))
+                yield from (Place(v, home, view, path) for v, home in assigned_to(node, view))
+            case ast.Name():
+                yield from self._of_name(node, place)
+            case ast.Attribute():
+                yield from self._of_attribute(node, place)
+            case ast.Call(func=func):
+                target = self.callees.called(view, func, scope)
+                if target is not None and target.function.name != "__init__":
+                    yield from _returned(target, path)
+                elif target is None and isinstance(func, ast.Attribute):
+                    yield Place(func.value, scope, view, (f"{func.attr}()", *path))
+
+    def _of_name(self, node: ast.Name, place: Place) -> Iterator[Place]:
+        view, path = place.view, place.path
+        home, bindings = place.scope.find(node.id) or (place.scope, [])
+        for binding in flow.reaching(bindings, node, home, view.indexed.parents):
+            if binding.how in {"assign", "for"} and binding.value is not None:
+                yield Place(binding.value, home, view, (*binding.path, *path))
+            elif binding.how == "parameter" and isinstance(binding.node, ast.arg):
+                target = self.callees.target_of(home, view)
+                given = self.passed.of(target, binding.node.arg) if target is not None else ()
+                yield from (Place(*argument[:3], path) for argument in given)
+            elif binding.how == "import":
+                yield from self.imported(binding.dotted, view, path)
+
+    def imported(
+        self, dotted: str, view: View, path: tuple[int | str, ...] = ()
+    ) -> Iterator[Place]:
+        """Yield what another module binds `dotted` to: `from data import adj`."""
+        bound = view.modules.bound(dotted, view.path) if view.modules is not None else None
+        there = self.callees.view(bound[1]) if bound is not None else None
+        if bound is not None and bound[0].how == "assign" and there not in (None, view):
+            value, module = bound[0].value, there.indexed.module
+            if value is not None:
+                yield Place(value, module, there, (*bound[0].path, *path))
+
+    def _of_attribute(self, node: ast.Attribute, place: Place) -> Iterator[Place]:
+        _, scope, view, path = place
+        dotted = resolve(node, scope)
+        if dotted is not None:
+            yield from self.imported(dotted, view, path)
+            return
+        found = self.callees.object_class(view, node.value, scope)
+        if found is None:
+            yield from (Place(v, home, view, path) for v, home in assigned_to(node, view))
+            return
+        for of, binding, home in self.callees.attributes(*found, node.attr):
+            if binding.value is not None:
+                yield Place(binding.value, home, of, (*binding.path, *path))
+        computed = self.callees.method(*found, node.attr)
+        if computed is not None:
+            yield from _returned(computed, path)
+
+
+def _returned(target: Target, path: tuple[int | str, ...]) -> Iterator[Place]:
+    home = scope_of(target)
+    yield from (Place(value, home, target.view, path) for value in returned(target.function))
