@@ -21,9 +21,8 @@ from ..projects.passed_arguments import (
     entries,
     passed_arguments,
 )
-from ..projects.sources import Place
+from ..projects.sources import Place, ValueSources
 from ..scopes import ITERATED, Binding, Scope, resolve
-from ..syntax import returned
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -74,6 +73,7 @@ class Numbers:
     def __init__(self, script: Script) -> None:
         self.passed = passed_arguments(script)
         self.callees = self.passed.callees
+        self._values = ValueSources(self.passed)
         self.home = self.callees.home
         self._project = script.project
         self._answers: dict[ast.AST, bool] = {}
@@ -157,26 +157,25 @@ class Numbers:
         end = next(reversed(reached))
         answer = self._is_known(end)
         ended = trace(reached, end) if answer else reached
-        self._answers.update((p.node, answer) for p in ended if p.node is not _SOME)
+        self._answers.update((p.node, answer) for p in ended if p.node is not _SOME and not p.path)
         return answer
 
     def _is_known(self, place: Place) -> bool:
         """Return True if `place` is a number."""
-        return _is_int(place.node) or self._answers.get(place.node, False)
+        return not place.path and (_is_int(place.node) or self._answers.get(place.node, False))
 
     def _sources(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from; `_SOME` for an unknown number."""
         node, scope, view, _ = place
-        if node in self._answers:
+        if place.path:
+            yield from self._values.of(place)
+        if place.path or node in self._answers:
             return
         match node:
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                if "is_available" not in ast.unparse(test):  # that becomes one device as a whole
-                    yield from (Place(n, scope, view) for n in (body, orelse))
-            case ast.BoolOp(values=values):
-                yield from (Place(n, scope, view) for n in values)
-            case ast.NamedExpr(value=value):
-                yield Place(value, scope, view)
+            case ast.IfExp(test=test) if "is_available" in ast.unparse(test):
+                return  # that becomes one device as a whole
+            case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+                yield from self._values.of(place)
             case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
                 if _is_int(left) or not isinstance(left, (ast.Constant, ast.JoinedStr)):
                     yield from (Place(n, scope, view) for n in (left, right))
@@ -201,7 +200,7 @@ class Numbers:
         else:
             target = self.callees.called(view, call.func, scope)
             if target is not None and dotted not in _RANKS:
-                yield from self._returned(target, call, scope, view)
+                yield from self._values.of(Place(call, scope, view))
                 return
             is_number = dotted in _RANKS or (dotted is None and self._is_rank(call, scope))
         if is_number:
@@ -212,23 +211,6 @@ class Numbers:
         last = last_name(call.func) or ""
         is_users = self._project is not None and self._project.has_function(last)
         return last.endswith("rank") or (is_index_of_tensor(call, scope) and not is_users)
-
-    def _returned(
-        self, target: Target, call: ast.Call, scope: Scope, view: View
-    ) -> Iterator[Place]:
-        """Yield what `target` returns; of a parameter what `call` passes, not what others do."""
-        if target.function.name == "__init__":
-            return
-        handed = self.callees.handed(view, call, scope)
-        given = dict(filled(handed, target)) if handed is not None else {}
-        home = scope_of(target)
-        for value in returned(target.function):
-            chosen = isinstance(value, ast.IfExp) and "is_available" in ast.unparse(value.test)
-            for leaf in () if chosen else leaves(value):
-                if (name := _parameter(leaf, home)) in given:
-                    yield Place(given[name], scope, view)
-                else:
-                    yield Place(leaf, home, target.view)
 
     def _of_name(self, node: ast.Name, scope: Scope, view: View) -> Iterator[Place]:
         found = scope.find(node.id)
@@ -250,7 +232,7 @@ class Numbers:
             if by_name or _is_counted(binding):
                 yield some
         elif binding.how == "import":
-            yield from self._imported(binding.dotted, view)
+            yield from self._values.imported(binding.dotted, view)
         elif isinstance(binding.node, ast.AnnAssign) and binding.value is None:
             if ast.unparse(binding.node.annotation) == "int":
                 yield some
@@ -260,19 +242,6 @@ class Numbers:
                 yield some
             elif value is not None:
                 yield Place(value, home, view)
-
-    def _imported(self, dotted: str, view: View) -> Iterator[Place]:
-        """`from config import device`, where that module says `device = 0`."""
-        found = view.modules.locate(dotted, view.path) if view.modules is not None else None
-        if found is None or len(found[1]) != 1 or found[0] == view.path:
-            return
-        other = self.callees.view(found[0])
-        if other is not None:
-            (name,) = found[1]
-            module = other.indexed.module
-            for binding in module.bindings.get(name, ()):
-                if binding.how == "assign":
-                    yield from self._bound(name, binding, module, other)
 
     def _of_kept(
         self, node: ast.Attribute | ast.Subscript, scope: Scope, view: View
@@ -401,13 +370,6 @@ def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
 def _may_be_one(node: ast.expr) -> bool:
     """Return True if an expression like `node` can be a number."""
     return _is_int(node) or isinstance(node, _NUMBERS)
-
-
-def _parameter(node: ast.expr, scope: Scope) -> str:
-    """Return the name of `node` if it is only a parameter of the function of `scope`, otherwise ""."""
-    bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
-    alone = bool(bindings) and all(b.how == "parameter" for b in bindings)
-    return node.id if isinstance(node, ast.Name) and alone else ""
 
 
 def _with_owner(

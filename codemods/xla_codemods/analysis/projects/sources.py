@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import flow
+from ..devices.specs import leaves
 from ..scopes import ITERATED, Scope, resolve
 from ..syntax import returned
-from .callees import Target, View, scope_of
+from .callees import Target, View, filled, scope_of
 from .passed_arguments import PassedArguments, assigned_to
 
 _LONGEST_PATH = 10  # `x = x[0]` would add an index for each iteration
@@ -50,6 +51,8 @@ class ValueSources:
                 yield from (place._replace(node=part) for part in (body, orelse))
             case ast.BoolOp(values=values):
                 yield from (place._replace(node=part) for part in values)
+            case ast.NamedExpr(value=value):
+                yield place._replace(node=value)
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
                 first, *rest = path
                 if first == ITERATED:
@@ -73,9 +76,22 @@ class ValueSources:
             case ast.Call(func=func):
                 target = self.callees.called(view, func, scope)
                 if target is not None and target.function.name != "__init__":
-                    yield from _returned(target, path)
+                    yield from self._of_call(node, target, place)
                 elif target is None and isinstance(func, ast.Attribute):
                     yield Place(func.value, scope, view, (f"{func.attr}()", *path))
+
+    def _of_call(self, call: ast.Call, target: Target, place: Place) -> Iterator[Place]:
+        """Yield what `target` returns; of a parameter what `call` passes, not what other calls do."""
+        handed = self.callees.handed(place.view, call, place.scope)
+        given = dict(filled(handed, target)) if handed is not None else {}
+        for result in _returned(target, place.path):
+            parts = [(part, _parameter(part, result.scope)) for part in leaves(result.node)]
+            if not any(name in given for _, name in parts):
+                yield result
+                continue
+            for part, name in parts:
+                known = given.get(name)
+                yield result._replace(node=part) if known is None else place._replace(node=known)
 
     def _of_name(self, node: ast.Name, place: Place) -> Iterator[Place]:
         view, path = place.view, place.path
@@ -117,6 +133,13 @@ class ValueSources:
         computed = self.callees.method(*found, node.attr)
         if computed is not None:
             yield from _returned(computed, path)
+
+
+def _parameter(node: ast.expr, scope: Scope) -> str:
+    """Return the name of `node` if it is only a parameter of the function of `scope`, otherwise ""."""
+    bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
+    is_parameter = bool(bindings) and all(b.how == "parameter" for b in bindings)
+    return node.id if isinstance(node, ast.Name) and is_parameter else ""
 
 
 def _returned(target: Target, path: tuple[int | str, ...]) -> Iterator[Place]:
