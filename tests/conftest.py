@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -20,6 +21,10 @@ settings.load_profile("steady")
 # Hundreds of processes import the same modules: compiled once, where the environment says never.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# The garbage collector would look through all modules and tests again and again. It starts when they
+# are collected, and then leaves them out (see `pytest_collection_finish`).
+gc.disable()
 
 # XLA:CPU's compiler without its optimizations is three to four times as fast. Results differ by rounding.
 # `XLA_FLAGS=--xla_backend_optimization_level=3 pytest ...` compiles as it does for users.
@@ -64,11 +69,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start XLA's device before the first test if any test of this process computes on it.
+    """Start the garbage collector, and XLA's device if any test of this process computes on it.
 
     Autograd starts a thread for each device that exists at the first backward pass. After a backward
     pass on the CPU alone, backward on XLA fails until the process ends.
     """
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
     if "torch_xla" in sys.modules and not session.config.option.collectonly:
         from .runtime.rehearsal import start_device
 

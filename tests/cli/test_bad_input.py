@@ -14,6 +14,7 @@ from xla_codemods.engine import Options
 from xla_migrate.cli.migrate import judge
 from xla_migrate.files import read
 
+from .. import warm
 from .conftest import CUDA, ENVIRONMENT, XLA, Runner
 
 # Each mentions torch, so that it is looked at in folders, too.
@@ -263,7 +264,7 @@ def test_an_interrupt_leaves_every_file_whole(here: Path) -> None:
         for number in range(40):
             (here / f"{number}.py").write_text(CUDA)
         return subprocess.run(
-            [sys.executable, "-c", program, str(delay)],
+            [warm.python(*warm.COMMAND), "-c", program, str(delay)],
             capture_output=True,
             text=True,
             env=ENVIRONMENT,

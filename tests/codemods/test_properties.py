@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xla_codemods.engine import Options, check, migrate
+from xla_codemods.engine import Migration, Options, check, migrate
 
 PIECES = [
     "x = torch.ones(2).cuda()",
@@ -76,36 +77,23 @@ def scripts(draw: st.DrawFn) -> str:
     return text
 
 
-common = settings(suppress_health_check=list(HealthCheck))
-
-
-@common
-@given(scripts())
-def test_second_run_changes_nothing(source: str) -> None:
+def a_second_run_changes_nothing(source: str) -> None:
     once = migrate(source.encode(), Options(unsafe=True)).data
     assert migrate(once, Options(unsafe=True)).data == once
 
 
-@common
-@given(scripts())
-def test_nothing_is_left_that_had_a_safe_fix(source: str) -> None:
-    left = migrate(source.encode()).left
-    assert [f for f in left if f.safety == "safe"] == []
+def nothing_is_left_that_had_a_safe_fix(source: str) -> None:
+    assert [f for f in migrated(source).left if f.safety == "safe"] == []
 
 
-@common
-@given(scripts())
-def test_line_breaks_do_not_matter(source: str) -> None:
+def line_breaks_do_not_matter(source: str) -> None:
     """CRLF in, CRLF out: the same edits."""
-    plain = migrate(source.encode()).data
     windows = migrate(source.replace("\n", "\r\n").encode()).data
-    assert windows == plain.replace(b"\n", b"\r\n")
+    assert windows == migrated(source).data.replace(b"\n", b"\r\n")
 
 
-@common
-@given(scripts())
-def test_comments_and_strings_survive(source: str) -> None:
-    after = migrate(source.encode()).data.decode()
+def comments_and_strings_survive(source: str) -> None:
+    after = migrated(source).data.decode()
     assert after.count("# a comment") == source.count("# a comment")
     assert after.count("text: x.cuda()") == source.count("text: x.cuda()")
     assert after.count("'model.cuda() and torch.cuda'") == source.count(
@@ -113,14 +101,33 @@ def test_comments_and_strings_survive(source: str) -> None:
     )
 
 
-@common
-@given(scripts())
-def test_lines_without_findings_are_untouched(source: str) -> None:
+def lines_without_findings_are_untouched(source: str) -> None:
     """Every line on which nothing was found is there afterwards, in order (but for blank lines)."""
     found = {n for f in check(source.encode()) for n in range(f.line, f.end_line + 1)}
     kept = [ln for n, ln in enumerate(source.splitlines(), 1) if n not in found and ln.strip()]
     # An `if` or `for` goes with all that stood in it.
     may_go = ("if flag:", "pass", "for ", "    ")
-    after = iter(migrate(source.encode()).data.decode().splitlines())
+    after = iter(migrated(source).data.decode().splitlines())
     missing = [ln for ln in kept if not ln.startswith(may_go) and ln not in after]  # takes its turn
     assert missing == []
+
+
+PROPERTIES = (
+    a_second_run_changes_nothing,
+    nothing_is_left_that_had_a_safe_fix,
+    line_breaks_do_not_matter,
+    comments_and_strings_survive,
+    lines_without_findings_are_untouched,
+)
+
+
+@functools.lru_cache(1)  # all properties judge one result
+def migrated(source: str) -> Migration:
+    return migrate(source.encode())
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(scripts())
+def test_all_properties_hold_for_every_script(source: str) -> None:
+    for holds in PROPERTIES:
+        holds(source)

@@ -15,7 +15,7 @@ from xla_migrate.runtime import _choice
 from xla_migrate.runtime.eager import backend as _eager
 from xla_migrate.runtime.eager import native as _native
 
-from .test_processes import in_a_fresh_process
+from .test_processes import in_a_warm_process
 
 ABSENT = "torch_tpu 9.9 is installed, but this host shows no TPU: training runs on the CPU"
 
@@ -136,8 +136,11 @@ xla.memory_info()
 print(xla.device_type(), os.environ["TPU_SKIP_MDS_QUERY"])
 """
     source = Path(__file__).parents[2] / "src"
-    done = in_a_fresh_process(
-        script, PYTHONPATH=f"{source}{os.pathsep}{tmp_path}", XLA_MIGRATE_BACKEND="eager"
+    done = in_a_warm_process(
+        "reference",
+        script,
+        PYTHONPATH=f"{source}{os.pathsep}{tmp_path}",
+        XLA_MIGRATE_BACKEND="eager",
     )
     if done.returncode == 3:
         pytest.skip("this machine has an accelerator")

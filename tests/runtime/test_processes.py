@@ -19,6 +19,8 @@ from xla_migrate.runtime.eager import backend as eager_backend
 from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 from xla_migrate.runtime.torch_xla import replicas as xla_replicas
 
+from .. import warm
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 
@@ -31,10 +33,21 @@ both = pytest.mark.usefixtures("_both")
 
 
 def in_a_fresh_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return _run(sys.executable, script, environment)
+
+
+def in_a_warm_process(
+    side: str, script: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `script` where torch is imported already; if `side` is "target", torch_xla as well."""
+    return _run(warm.for_side(side), script, environment)
+
+
+def _run(python: str, script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name != "PJRT_DEVICE"}
     kept |= {"PYTHONPATH": str(SOURCE), **environment}
     return subprocess.run(
-        [sys.executable, "-c", script], env=kept, capture_output=True, text=True, timeout=120
+        [python, "-c", script], env=kept, capture_output=True, text=True, timeout=120
     )
 
 
@@ -217,7 +230,7 @@ assert xm.get_rng_state() == 8
 xla.manual_seed(9)
 assert xm.get_rng_state() == 9
 """
-    result = in_a_fresh_process(script, CPU_NUM_DEVICES="2")
+    result = in_a_warm_process("target", script, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="2")
     assert result.returncode == 0, result.stderr
 
 
@@ -235,7 +248,7 @@ with warnings.catch_warnings(record=True) as caught:
 assert any("xla.manual_seed" in str(warning.message) for warning in caught), caught
 assert xm.get_rng_state() == 7
 """
-    result = in_a_fresh_process(script, CPU_NUM_DEVICES="2")
+    result = in_a_warm_process("target", script, PJRT_DEVICE="CPU", CPU_NUM_DEVICES="2")
     assert result.returncode == 0, result.stderr
 
 
@@ -312,7 +325,7 @@ assert losses[-1] < losses[0]
 assert "torch_xla" not in sys.modules
 xla.synchronize()
 """
-    result = in_a_fresh_process(script, XLA_MIGRATE_BACKEND="eager")
+    result = in_a_warm_process("reference", script, XLA_MIGRATE_BACKEND="eager")
     assert result.returncode == 0, result.stderr
     assert not result.stderr
 

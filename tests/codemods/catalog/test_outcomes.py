@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ import torch
 from xla_codemods import catalog
 from xla_codemods.catalog import row as kinds
 
+from ... import warm
 from ...each import each
 
 pytestmark = pytest.mark.skipif(
@@ -182,7 +182,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("outcomes")
     asked = {row.name: statement(row.name) for row in MEASURED}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD],
+        [warm.for_side("reference"), "-c", CHILD],
         input=json.dumps(asked),
         capture_output=True,
         text=True,

@@ -9,7 +9,6 @@ import argparse
 import copy
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from torch.nn import functional as F
 
 from xla_migrate.runtime.compat import deepspeed
 from xla_migrate.runtime.compat.deepspeed import config as configuration
+
+from ... import warm
 
 CONFIG: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": 4,
@@ -200,7 +201,7 @@ def test_importing_it_chooses_no_backend() -> None:
         "import sys; from xla_migrate.runtime.compat import deepspeed; "
         "assert 'torch_xla' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([warm.for_side("reference"), "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
+
+from ... import warm
 
 CELLS = """
 import sys
@@ -36,7 +37,7 @@ print(list(shell.user_ns["seen"]))
 
 def test_what_a_cell_prints_stands_in_the_cell() -> None:
     environment = {**os.environ, "PJRT_DEVICE": "CPU", "XLA_MIGRATE_BACKEND": "torch_xla"}
-    command = [sys.executable, "-c", CELLS]
+    command = [warm.for_side("target"), "-c", CELLS]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     shown, raised, kept, behind = done.stdout.split("-- end of cell\n")

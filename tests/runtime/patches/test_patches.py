@@ -17,7 +17,7 @@ from xla_migrate.runtime import patches
 from xla_migrate.runtime.patches import averaged_model, elu
 from xla_migrate.runtime.patches._versions import Versions
 
-from ..test_processes import in_a_fresh_process
+from ..test_processes import in_a_warm_process
 
 FOLDER = Path(patches.__file__).parent
 NAMES = [name for names in patches.MODULES.values() for name in names]
@@ -139,7 +139,7 @@ assert not changed, changed
 
 
 def test_without_torch_xla_nothing_of_torch_is_changed() -> None:
-    result = in_a_fresh_process(WITHOUT_TORCH_XLA, XLA_MIGRATE_BACKEND="")
+    result = in_a_warm_process("reference", WITHOUT_TORCH_XLA, XLA_MIGRATE_BACKEND="")
     assert result.returncode == 0, result.stderr
 
 
@@ -149,8 +149,9 @@ def test_the_comparison_finds_a_change() -> None:
         0
     ]
     rest = "after = state()" + WITHOUT_TORCH_XLA.split("after = state()")[1]
-    result = in_a_fresh_process(
-        "import os\n" + shown + rest, XLA_MIGRATE_BACKEND="torch_xla", PJRT_DEVICE="CPU"
+    script = "import os\n" + shown + rest
+    result = in_a_warm_process(
+        "reference", script, XLA_MIGRATE_BACKEND="torch_xla", PJRT_DEVICE="CPU"
     )
     assert "_apply" in result.stderr
     assert "'numpy'" in result.stderr

@@ -8,6 +8,8 @@ import pytest
 
 from xla_migrate.verify.experiments.run import run
 
+from ... import warm
+
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
@@ -32,7 +34,9 @@ def test_from_inside_the_package_the_error_says_where_to_call_it(
     package: Path, tmp_path: Path
 ) -> None:
     (package / "train.py").write_text("import torch\nfrom .data import SIZE\n")
-    done = run(package / "train.py", cwd=package, folder=tmp_path / "run")
+    script = package / "train.py"
+    python = warm.for_side("reference")
+    done = run(script, cwd=package, folder=tmp_path / "run", python=python)
     assert done.failure is not None
     assert done.failure.fault == "script"
     assert done.failure.message.endswith("call verify from the folder above that package")

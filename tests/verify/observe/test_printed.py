@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
+
+from ... import warm
 
 SCRIPT = """\
 import atexit
@@ -40,7 +41,9 @@ runpy.run_path({folder!r} + "/train.py", run_name="__main__")
 def noted(folder: Path, trains: bool) -> list[list[str]]:
     (folder / "train.py").write_text(SCRIPT)
     code = ATTACH.format(folder=str(folder), trains=trains)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [warm.for_side("reference"), "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "loss 0.5\nhalf a line 7\n\nlate 3\n"
     records = [
         json.loads(line)
@@ -84,7 +87,9 @@ def test_warnings_are_not_what_the_script_prints(tmp_path: Path) -> None:
     """Nor is the source that they show, which differs from the original's: `  scaler = GradScaler(init_scale=1024.)`."""
     (tmp_path / "train.py").write_text(WARNS)
     code = ATTACH.format(folder=str(tmp_path), trains=True)
-    subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    subprocess.run(
+        [warm.for_side("reference"), "-c", code], capture_output=True, text=True, check=True
+    )
     lines = [
         line
         for file in tmp_path.glob("rank*.jsonl")

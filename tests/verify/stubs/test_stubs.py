@@ -13,6 +13,8 @@ import torch
 
 from xla_migrate.verify.observe.process import where
 
+from ... import warm
+
 pytestmark = pytest.mark.usefixtures("cuda")
 
 
@@ -347,7 +349,9 @@ def test_nothing_is_found_without_the_redirection() -> None:
     code = (
         "import xla_migrate.verify.redirect\ntry:\n import apex\nexcept ImportError: print('none')"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [warm.for_side("reference"), "-c", code], capture_output=True, text=True, check=True
+    )
     assert out.stdout.strip() == "none"
 
 
