@@ -64,11 +64,34 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(name: str) -> Iterator[str]:
+@cache
+def tree(file: Path) -> ast.Module:
+    """The syntax tree of a module, which several tests read."""
+    return ast.parse(file.read_bytes())
+
+
+def statements(file: Path) -> Iterator[ast.stmt]:
+    """Every statement of a module; a walk over the expressions, too, would take ten times as long."""
+    waiting: list[ast.stmt] = list(tree(file).body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            waiting += getattr(node, name, ())
+        for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            waiting += part.body
+
+
+@cache
+def imports(name: str) -> tuple[str, ...]:
     """What the module imports, anywhere in it and for its types alone, too; modules of ours by their whole name."""
+    return tuple(_imports(name))
+
+
+def _imports(name: str) -> Iterator[str]:
     file = modules()[name]
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    for node in statements(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -153,7 +176,7 @@ def test_no_folder_is_too_wide() -> None:
 def test_a_name_is_that_of_one_class() -> None:
     homes: dict[str, list[str]] = {}
     for name, file in modules().items():
-        for node in ast.walk(ast.parse(file.read_bytes())):
+        for node in statements(file):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name)
     assert {name for name, where in homes.items() if len(where) > 1} == SHARED_NAMES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from xla_codemods import catalog, suppress
@@ -32,13 +33,16 @@ MAY = {
 CATALOG = "codemods/xla_codemods/catalog/"
 
 
-def strings(file: Path) -> Iterator[str]:
-    """The strings in a module, but for those that stand as statements (docstrings)."""
-    tree = ast.parse(file.read_bytes())
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.value
+@cache
+def strings(file: Path) -> tuple[str, ...]:
+    """The strings with a code in a module, but for those that stand as statements (docstrings)."""
+    text = file.read_bytes()
+    if not re.search(rb"XLA\d", text):
+        return ()
+    nodes = list(ast.walk(ast.parse(text)))
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    found = (n.value for n in nodes if isinstance(n, ast.Constant) and id(n) not in alone)
+    return tuple(value for value in found if isinstance(value, str) and "XLA" in value)
 
 
 def modules() -> Iterator[tuple[str, Path]]:
