@@ -80,7 +80,7 @@ def _without(script: Script, use: Use) -> list[Edit]:
     """Return edits that remove the import; none if it may have an effect, or other modules may import from it."""
     statement = use.node
     assert isinstance(statement, Import)
-    if use.dotted.partition(".")[0] in _FOR_EFFECT:
+    if use.dotted.partition(".")[0] in _FOR_EFFECT or _is_required(script, statement):
         return []
     used = used_names(script.tree)
     asked = SysModules(script.tree, script)
@@ -94,6 +94,14 @@ def _without(script: Script, use: Use) -> list[Edit]:
     if len(gone) == len(statement.names):
         return [remove(statement)]
     return [DropAlias(statement, alias) for alias in gone]
+
+
+def _is_required(script: Script, statement: Import) -> bool:
+    """Return True if the import only finds out if the package is there, and the script ends without it."""
+    around = script.parent(statement)
+    return isinstance(around, ast.Try) and any(
+        isinstance(handler.body[-1], ast.Raise) for handler in around.handlers
+    )
 
 
 def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:

@@ -84,7 +84,11 @@ from ...analysis.nodes import walk
 from ...analysis.projects.passed_arguments import is_default_of_an_option
 from ...analysis.syntax import unparsed
 from ...analysis.training.ranks.guards import guard, mentions_rank, rank_names
-from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
+from ...analysis.training.tensors.chosen_half import (
+    bfloat16_instead,
+    half_chosen_by,
+    sets_half_flag,
+)
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
 from ...flow.conditions import whole
@@ -158,6 +162,9 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         edits = bfloat16_instead(script, half)
         message = f"`{_written(call.func)}()` {_HALF}"
         yield RULE.finding(script, call, message, edit, *edits, safety=UNSAFE, severity=WARNING)
+    elif sets_half_flag(script, call):
+        message = f"`{_written(call.func)}()` {_HALF}"
+        yield RULE.finding(script, call, message, severity=WARNING)
     else:
         yield RULE.finding(script, call, message, edit)
 
@@ -367,6 +374,8 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         return parent.slice is call
     if isinstance(parent, ast.keyword):  # `add_argument("--gpu", type=int, default=...)`
         around = script.parent(parent)
+        if isinstance(around, ast.Call) and script.dotted(around.func) == "torch.device":
+            return parent.arg == "index"
         return parent.arg == "default" and around is not None and "type=int" in unparsed(around)
     if isinstance(parent, ast.Dict):
         return call in parent.keys
@@ -375,6 +384,8 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
     if isinstance(parent, ast.Assign):
         return any(INDEX_OF_CURRENT.search(last_name(target) or "") for target in parent.targets)
     if isinstance(parent, ast.Call):
+        if script.dotted(parent.func) == "torch.device":
+            return call in parent.args[1:]
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}
     return False

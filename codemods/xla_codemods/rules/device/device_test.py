@@ -141,7 +141,11 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
-from ...analysis.training.tensors.chosen_half import bfloat16_instead, half_chosen_by
+from ...analysis.training.tensors.chosen_half import (
+    bfloat16_instead,
+    half_chosen_by,
+    sets_half_flag,
+)
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
@@ -352,6 +356,8 @@ def _finding(script: Script, node: ast.expr, text: str, holes: tuple[ast.expr, .
         return RULE.finding(
             script, node, _HALF, Replace(node, text, holes), *edits, safety=UNSAFE, severity=WARNING
         )
+    if sets_half_flag(script, node):
+        return RULE.finding(script, node, _HALF, severity=WARNING)
     return RULE.finding(script, node, _MESSAGE, Replace(node, text, holes))
 
 

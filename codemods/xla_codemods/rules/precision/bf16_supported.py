@@ -73,7 +73,13 @@ _VERSIONS = frozenset(
 )
 
 
-@RULE.call("torch.cuda.is_bf16_supported")
+_OF_TRANSFORMERS = tuple(
+    f"transformers.{home}is_torch_bf16_gpu_available"
+    for home in ("", "utils.", "utils.import_utils.")
+)
+
+
+@RULE.call("torch.cuda.is_bf16_supported", *_OF_TRANSFORMERS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, _MESSAGE, Replace(call, f"{script.xla}.is_bf16_supported()"))
 

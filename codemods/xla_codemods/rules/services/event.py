@@ -96,4 +96,15 @@ def event_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findi
                 effort=MEDIUM,
             )
         case ast.Call() | ast.keyword() | ast.Assign() | ast.IfExp() | ast.Return():
-            yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))
+            yield _passed(script, node)
+        case ast.Tuple() | ast.List() if isinstance(script.parent(parent), _HOLDERS):
+            yield _passed(script, node)
+        case ast.Dict():
+            yield _passed(script, node)
+
+
+_HOLDERS = (ast.Assign, ast.Return)
+
+
+def _passed(script: Script, node: ast.expr) -> Finding:
+    return RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.Event"))

@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check, migrate
 
+from ...helpers import migrated
 from ..lines import codes
 
 
@@ -218,3 +219,16 @@ def test_classes_that_are_asked_for_one_by_one_are_worth_knowing_only(
 def test_what_is_caught_and_answered_is_worth_knowing_only(handler: str, severity: str) -> None:
     source = f"def f():\n    try:\n        import torch\n        return torch.cuda.is_current_stream_capturing()\n    {handler}\n"
     assert [f.severity for f in check(source.encode())] == [severity]
+
+
+def test_an_import_that_checks_for_a_package_is_kept() -> None:
+    source = """\
+import torch
+
+def check():
+    try:
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule  # noqa: F401
+    except ImportError as error:
+        raise ImportError("install fla") from error
+"""
+    assert migrated(source) == source

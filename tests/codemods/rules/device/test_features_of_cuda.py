@@ -24,6 +24,7 @@ def run(x, graphs=False):
 """
 ASKED = "torch.cuda.is_available()"
 STAYS = {
+    "asserted_for_graphs": "assert torch.cuda.is_available(), 'CUDA Graphs need a GPU'\nreturn x",
     "a_switch_of_kernels": "return attend(x, use_triton=torch.cuda.is_available())",
     "a_switch_by_device": "return attend(x, flash_attention=(torch.cuda.is_available()))",
     "a_switch_in_a_dictionary": "return attend(x, **{'use_kernels': torch.cuda.is_available()})",

@@ -8,7 +8,7 @@ from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, check, migrate
 
 from ....each import each
-from ...helpers import migrated
+from ...helpers import findings, migrated
 from ..lines import codes, line
 
 
@@ -636,3 +636,43 @@ def test_the_default_of_an_option_is_a_text(before: str, after: str) -> None:
     """What reads it may call `int(args.device)`, which a device does not take."""
     source = 'import torch\nparser.add_argument("--device", default={})\n'
     assert migrated(source.format(before)).endswith(source.format(after).partition("\n")[2])
+
+
+@pytest.mark.parametrize(
+    "index", ["index=torch.cuda.current_device()", "torch.cuda.current_device()"]
+)
+def test_an_index_is_a_number(index: str) -> None:
+    source = f"import torch\ndef f(x):\n    return torch.device(x.device.type, {index})\n"
+    assert "xla.xla_device().index or 0" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "use_fp16 = torch.cuda.is_available()",
+        "self.half = torch.cuda.is_available()",
+        "has_fp16 = others() or torch.cuda.is_available()",
+        "def is_fp16_available():\n    return torch.cuda.is_available()",
+        "use_fp16 = device.type == 'cuda'",
+    ],
+)
+def test_a_flag_for_float16_stays_false_on_xla(line: str) -> None:
+    source = f"import torch\n{line}\nx = torch.ones(2).to(device)\nrun(use_fp16)\n"
+    assert "xla." not in migrated(source)
+    assert [code for _, code in findings(source)] in (["XLA102"], ["XLA107"])
+
+
+def test_a_flag_for_autocast_is_true_on_xla() -> None:
+    source = """\
+import torch
+use_fp16 = torch.cuda.is_available()
+with torch.autocast("cuda", enabled=use_fp16):
+    pass
+"""
+    assert "use_fp16 = xla.is_available()" in migrated(source)
+
+
+@pytest.mark.parametrize("home", ["", ".utils", ".utils.import_utils"])
+def test_bfloat16_of_transformers(home: str) -> None:
+    source = f"from transformers{home} import is_torch_bf16_gpu_available as ready\nx = ready()\n"
+    assert "x = xla.is_bf16_supported()" in migrated(source)

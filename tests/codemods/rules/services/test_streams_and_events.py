@@ -233,3 +233,16 @@ def test_a_function_of_another_module_that_needs_its_stream(body: str, goes: boo
         files["train.py"], path="train.py", project=Project(Modules(files), "train.py")
     )
     assert ("torch.cuda" not in result.data.decode()) is goes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "make = torch.cuda.Event, torch.cuda.synchronize",
+        "def make():\n    return torch.cuda.Event, torch.cuda.synchronize",
+        "table = {'event': torch.cuda.Event}",
+        "kinds = [torch.cuda.Event]",
+    ],
+)
+def test_the_class_of_events_in_a_collection(line: str) -> None:
+    assert "xla.Event" in migrated(f"import torch\n{line}\n")

@@ -68,7 +68,7 @@ _DEFINED = Pattern(
 _COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
 # Messages that refuse such code: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
-    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation",
+    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation|cuda.?graph|triton",
     re.IGNORECASE,
 )
 # Names that have to do with packages, of other libraries.

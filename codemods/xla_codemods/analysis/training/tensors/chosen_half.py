@@ -61,6 +61,21 @@ def half_chosen_by_flag(script: Script, test: ast.expr) -> list[ast.expr]:
     return values
 
 
+def sets_half_flag(script: Script, test: ast.expr) -> bool:
+    """Return True for `use_fp16 = <test>`, unless autocast receives the flag, and on XLA computes in bfloat16."""
+    parts = takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(test))
+    if not all(isinstance(part, ast.BoolOp) for part in parts):
+        return False
+    match script.statement(test):
+        case ast.Assign(targets=[(ast.Name() | ast.Attribute()) as flag]):
+            name = flag.id if isinstance(flag, ast.Name) else flag.attr
+            calls = [script.parent(script.parent(use) or use) for use in _uses(script, flag)]
+            return _FLAG.search(name) is not None and not any(map(_calls_autocast, calls))
+        case ast.Return():
+            return _FLAG.search(getattr(script.function(test), "name", "")) is not None
+    return False
+
+
 def _uses(script: Script, flag: _Flag) -> Iterator[_Flag]:
     """Yield the reads of `flag` outside the statement that sets it; of `self.half`, those in its class."""
     statement = script.statement(flag)
