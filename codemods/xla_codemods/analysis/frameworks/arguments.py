@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from ...edits import Replace
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
 from ..syntax import keyword
@@ -132,7 +133,16 @@ def is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
+_ASKS = frozenset({f"{RUNTIME}.device_type", f"{RUNTIME}.supports_fused"})
+
+
 def asks_runtime(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` depends on the runtime's device type already."""
     calls = (n for n in walk(node) if isinstance(n, ast.Call))
-    return any(script.dotted(call.func) == f"{RUNTIME}.device_type" for call in calls)
+    return any(script.dotted(call.func) in _ASKS for call in calls)
+
+
+def only_on_cuda(script: ParsedFile, value: ast.expr, instead: str) -> Replace:
+    """Return the edit that keeps `value` on CUDA, and is `instead` elsewhere."""
+    on_cuda = f'{script.xla}.device_type() == "cuda"'
+    return Replace(value, f"{{0}} if {on_cuda} else {instead}", (value,))

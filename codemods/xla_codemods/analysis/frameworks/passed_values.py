@@ -13,6 +13,7 @@ from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ..nodes import walk
 from ..syntax import keyword
+from .arguments import asks_runtime
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -66,6 +67,8 @@ def _is_only(script: ParsedFile, way: Iterator[ast.expr]) -> bool:
 
 def _sources(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
     match node:
+        case ast.IfExp(test=test, orelse=other) if asks_runtime(script, test):
+            return [other]  # "fp16" if xla.device_type() == "cuda" else "bf16"
         case ast.Attribute():
             return script.cached(_defaults).get(node.attr, [])
         case ast.Subscript(value=owner, slice=ast.Constant(value=key)):

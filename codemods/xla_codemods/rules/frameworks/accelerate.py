@@ -15,7 +15,7 @@ DeepSpeed's and Megatron's plugins need CUDA. `cpu=True` is ignored if torch_xla
 
 Fix: safe, or none.
 
-Use bfloat16 and the runtime's `xla.save_state` and `xla.load_state`, which save through the host.
+Use bfloat16 on XLA, which needs no GradScaler. CUDA keeps float16. Use the runtime's `xla.save_state` and `xla.load_state`, which save through the host.
 
 ## Example
 
@@ -24,8 +24,8 @@ Use bfloat16 and the runtime's `xla.save_state` and `xla.load_state`, which save
 +from xla_migrate import runtime as xla
 
 +xla.patch_accelerate()
--accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="fp16")
-+accelerator = Accelerator(gradient_accumulation_steps=4, mixed_precision="bf16")
+-accelerator = Accelerator(mixed_precision="fp16")
++accelerator = Accelerator(mixed_precision="fp16" if xla.device_type() == "cuda" else "bf16")
 ```
 
 float16 as the default of an option:
@@ -36,8 +36,8 @@ float16 as the default of an option:
 +from xla_migrate import runtime as xla
 
  parser = argparse.ArgumentParser()
--parser.add_argument("--mixed_precision", default="fp16", choices=["no", "fp16", "bf16"])
-+parser.add_argument("--mixed_precision", default="bf16", choices=["no", "fp16", "bf16"])
+-parser.add_argument("--mixed_precision", default="fp16")
++parser.add_argument("--mixed_precision", default="fp16" if xla.device_type() == "cuda" else "bf16")
 +xla.patch_accelerate()
  accelerator = Accelerator(mixed_precision=parser.parse_args().mixed_precision)
 ```
@@ -154,7 +154,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
-from ...analysis.frameworks.arguments import is_true, keyword_argument
+from ...analysis.frameworks.arguments import is_true, keyword_argument, only_on_cuda
 from ...analysis.frameworks.configurations import for_accelerator
 from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.passed_values import given
@@ -190,7 +190,9 @@ _ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     precision = keyword(call, "mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
-        yield RULE.finding(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
+        yield RULE.finding(
+            script, precision, _HALF, only_on_cuda(script, precision, '"bf16"'), severity=WARNING
+        )
     elif isinstance(precision, ast.Constant) and precision.value == "fp8":
         yield RULE.finding(
             script, precision, "float8 needs NVIDIA GPUs: use bfloat16", effort=MEDIUM
@@ -198,7 +200,8 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     yield from _half_by_name(script, call)
     half = keyword_argument(call, "fp16")
     if half is not None and is_true(half.value) and precision is None:
-        edits = (DropArgument(call, half), AddArgument(call, 'mixed_precision="bf16"'))
+        precision_of = f'"fp16" if {script.xla}.device_type() == "cuda" else "bf16"'
+        edits = (DropArgument(call, half), AddArgument(call, f"mixed_precision={precision_of}"))
         yield RULE.finding(script, half.value, _HALF, *edits, severity=WARNING)
     cpu = keyword(call, "cpu")
     if cpu is not None and is_true(cpu):
@@ -219,7 +222,9 @@ def launched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`notebook_launcher(train, mixed_precision="fp16")`, which the Accelerators of its processes take over."""
     precision = keyword(call, "mixed_precision")
     if isinstance(precision, ast.Constant) and precision.value == "fp16":
-        yield RULE.finding(script, precision, _HALF, Replace(precision, '"bf16"'), severity=WARNING)
+        yield RULE.finding(
+            script, precision, _HALF, only_on_cuda(script, precision, '"bf16"'), severity=WARNING
+        )
     yield from _half_by_name(script, call)
     count = keyword(call, "num_processes")
     if count is None and len(call.args) > 2:
@@ -236,7 +241,7 @@ def _half_by_name(script: Script, call: ast.Call) -> Iterator[Finding]:
             continue
         # Elsewhere the text may be compared with, too.
         stands_here = any(node is one.node for node in walk(call))
-        edits = [Replace(one.node, '"bf16"')] if stands_here else []
+        edits = [only_on_cuda(script, one.node, '"bf16"')] if stands_here else []
         yield RULE.finding(script, one.node, _HALF, *edits, severity=WARNING)
 
 
@@ -256,7 +261,9 @@ def option(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     named = any(isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args)
     default = keyword(call, "default")
     if named and isinstance(default, ast.Constant) and default.value == "fp16":
-        yield RULE.finding(script, default, _HALF, Replace(default, '"bf16"'), severity=WARNING)
+        yield RULE.finding(
+            script, default, _HALF, only_on_cuda(script, default, '"bf16"'), severity=WARNING
+        )
 
 
 _OPTIONS = frozenset({"--mixed_precision", "--mixed-precision"})

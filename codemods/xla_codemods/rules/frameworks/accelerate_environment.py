@@ -25,7 +25,7 @@ Use bfloat16. Remove the other variables, or move the setting into the script.
  from xla_migrate import runtime as xla
 
 -os.environ["ACCELERATE_MIXED_PRECISION"] = "fp16"
-+os.environ["ACCELERATE_MIXED_PRECISION"] = "bf16"
++os.environ["ACCELERATE_MIXED_PRECISION"] = "fp16" if xla.device_type() == "cuda" else "bf16"
  xla.patch_accelerate()
  accelerator = Accelerator()
 ```
@@ -61,8 +61,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.frameworks.arguments import only_on_cuda
 from ...analysis.frameworks.values import HALF, OF_ENVIRONMENT
-from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -114,5 +114,5 @@ def _set(script: Script, name: str, value: ast.expr) -> Iterator[Finding]:
     fault = OF_ENVIRONMENT.get(name)
     message = fault(value.value) if fault is not None and isinstance(value, ast.Constant) else ""
     if message:
-        edits = [Replace(value, '"bf16"')] if message == HALF else []
+        edits = [only_on_cuda(script, value, '"bf16"')] if message == HALF else []
         yield RULE.finding(script, value, message, *edits)

@@ -93,7 +93,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.arguments import ARGUMENTS
+from ...analysis.frameworks.arguments import ARGUMENTS, only_on_cuda
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.lightning import (
@@ -253,7 +253,9 @@ def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
         return ()
     if not is_only_given(script, node, name, lambda call: script.dotted(call.func) in _LIGHTNINGS):
         return ()
-    return (Replace(node, '"bf16-mixed"' if name == "precision" else '"auto"'),)
+    if name == "precision":
+        return (only_on_cuda(script, node, '"bf16-mixed"'),)
+    return (Replace(node, '"auto"'),)
 
 
 # What XLA803 rewrites where it stands in the call.

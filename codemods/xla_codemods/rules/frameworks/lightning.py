@@ -64,8 +64,8 @@ Mixed precision:
  from xla_migrate import runtime as xla
 
  xla.patch_lightning()
--trainer = L.Trainer(max_epochs=3, precision="16-mixed")
-+trainer = L.Trainer(max_epochs=3, precision="bf16-mixed")
+-trainer = L.Trainer(precision="16-mixed")
++trainer = L.Trainer(precision="16-mixed" if xla.device_type() == "cuda" else "bf16-mixed")
 ```
 
 Weights in float16, and the strategies of DeepSpeed and FSDP, are reported without a fix.
@@ -98,7 +98,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.arguments import keyword_argument
+from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
 from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.lightning import (
     HALVES,
@@ -158,7 +158,8 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     precision = keyword(call, "precision")
     if precision is not None and _is_in(precision, _MIXED):
         message = 'float16 needs a GradScaler and fails on XLA: use "bf16-mixed"'
-        yield RULE.finding(script, precision, message, Replace(precision, '"bf16-mixed"'))
+        edit = only_on_cuda(script, precision, '"bf16-mixed"')
+        yield RULE.finding(script, precision, message, edit)
     elif precision is not None and _is_in(precision, _HALF):
         message = 'weights in float16 overflow on XLA, which has no scaler: use "bf16-true" or "bf16-mixed"'
         yield RULE.finding(script, precision, message, effort=MEDIUM)

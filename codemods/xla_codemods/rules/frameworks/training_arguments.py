@@ -15,8 +15,8 @@ costs a graph launch and a host read per step.
 
 Fix: safe, unsafe or none.
 
-Pass `optim="adamw_torch"` and use bfloat16. TF32, the compiler and fused kernels are kept on
-CUDA.
+Pass `optim="adamw_torch"` and use bfloat16. float16, TF32, the compiler and other optimizers are
+kept on CUDA.
 
 ## Example
 
@@ -31,22 +31,24 @@ CUDA.
 -        tf32=True,
 -        torch_compile=True,
 -        ddp_backend="nccl",
-+        bf16=True,
++        fp16=xla.device_type() == "cuda",
 +        tf32=xla.device_type() == "cuda",
 +        torch_compile=xla.device_type() != "xla",
 +        optim="adamw_torch",
++        bf16=xla.device_type() != "cuda",
      )
 +    xla.patch_accelerate()
      Trainer(model, arguments, train_dataset=dataset).train()
 ```
 
-Optimizers of bitsandbytes and apex become PyTorch's, with states in full precision:
+In place of optimizers of bitsandbytes and apex, XLA uses PyTorch's, with states in full precision:
 
 ```diff
  from transformers import TrainingArguments
++from xla_migrate import runtime as xla
 
--arguments = TrainingArguments("out", optim="paged_adamw_8bit", bf16=True)
-+arguments = TrainingArguments("out", optim="adamw_torch", bf16=True)
+-arguments = TrainingArguments("out", optim="paged_adamw_8bit")
++arguments = TrainingArguments("out", optim="paged_adamw_8bit" if xla.device_type() == "cuda" else "adamw_torch")
 ```
 
 For arguments from the command line, only the default changes:
@@ -136,6 +138,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.devices.availability import asks_availability
 from ...analysis.frameworks import sharding
 from ...analysis.frameworks.arguments import (
     ARGUMENTS,
@@ -143,21 +146,27 @@ from ...analysis.frameworks.arguments import (
     asks_runtime,
     is_true,
     keyword_argument,
+    only_on_cuda,
     parsed_classes,
 )
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
 from ...analysis.frameworks.sharding import patched_before
-from ...analysis.frameworks.values import HOST, OPTIMIZERS, OTHER_OPTIMIZERS, needs_more_memory
-from ...analysis.syntax import keyword
+from ...analysis.frameworks.values import (
+    HALF,
+    HOST,
+    OPTIMIZERS,
+    OTHER_OPTIMIZERS,
+    needs_more_memory,
+)
+from ...analysis.syntax import keyword, unparsed
 from ...edits import (
     AddArgument,
     DropArgument,
     Edit,
     InsertAfter,
     InsertBefore,
-    RenameArgument,
     Replace,
 )
 from ...finding import HIGH, MEDIUM, UNSAFE, WARNING, Finding
@@ -168,9 +177,6 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule("XLA801", "training-arguments")
-
-# Of older versions, about how float16 is done.
-_HALF_OPTIONS = frozenset({"half_precision_backend", "fp16_backend", "fp16_opt_level"})
 
 
 @RULE.call(*ARGUMENTS)
@@ -204,7 +210,7 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
         return
     name = _optimizer_name(script, given)
     if name in OPTIMIZERS:
-        edit = Replace(given, f'"{OPTIMIZERS[name]}"')
+        edit = only_on_cuda(script, given, f'"{OPTIMIZERS[name]}"')
         message = f"`{name}` fails without CUDA: use an optimizer of PyTorch"
         if needs_more_memory(name):
             message += ", whose state in 32 bits takes more memory"
@@ -228,37 +234,40 @@ def _optimizer_name(script: Script, node: ast.expr) -> str | None:
 
 
 def _half(script: Script, call: ast.Call) -> Iterator[Finding]:
-    message = "float16 needs a GradScaler, which reads from the device in every step: use bfloat16"
     for ours, theirs in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
-        half = keyword_argument(call, ours)
-        if half is None or (isinstance(half.value, ast.Constant) and not half.value.value):
+        half = keyword(call, ours)
+        if half is None or (isinstance(half, ast.Constant) and not half.value):
             continue
-        edits = _as_bfloat16(call, half, theirs)
-        if edits is None:
-            continue
-        yield RULE.finding(script, half.value, message, *edits)
-        for option in call.keywords:
-            if option.arg in _HALF_OPTIONS:
-                said = f"`{option.arg}` is an option of float16 only: remove it"
-                yield RULE.finding(script, option.value, said, DropArgument(call, option))
+        if not asks_runtime(script, half) and (edits := _as_bfloat16(script, call, half, theirs)):
+            yield RULE.finding(script, half, HALF, *edits)
 
 
-def _as_bfloat16(call: ast.Call, half: ast.keyword, theirs: str) -> list[Edit] | None:
-    """Return edits that change a request for float16 to bfloat16; None if each is chosen on hardware that supports it."""
-    other = keyword_argument(call, theirs)
-    if other is None:
-        return [RenameArgument(call, half, theirs)]
-    match half.value:
-        case ast.UnaryOp(op=ast.Not(), operand=asked) if ast.unparse(asked) == ast.unparse(
-            other.value
+def _as_bfloat16(script: Script, call: ast.Call, half: ast.expr, theirs: str) -> list[Edit]:
+    """Return edits for float16 on CUDA, and bfloat16 elsewhere; none if hardware decides already."""
+    other = keyword(call, theirs)
+    match half:
+        case ast.UnaryOp(op=ast.Not(), operand=asked) if other and unparsed(asked) == unparsed(
+            other
         ):
-            return None
-    if is_true(other.value):
-        return [DropArgument(call, half)]
-    if isinstance(other.value, ast.Constant):
-        return [DropArgument(call, other), RenameArgument(call, half, theirs)]
-    both = Replace(other.value, "{0} or {1}", (other.value, half.value))
-    return [both, DropArgument(call, half)]
+            return []
+    if other is not None and is_true(other):
+        return []  # transformers refuses both
+    kind = f"{script.xla}.device_type()"
+    on_cuda, elsewhere = f'{kind} == "cuda"', f'{kind} != "cuda"'
+    kept = Replace(half, on_cuda)
+    if asks_availability(script, half):
+        elsewhere = f'{kind} not in ("cpu", "cuda")'
+    elif not is_true(half):
+        is_one = isinstance(half, (ast.Name, ast.Attribute, ast.Call))
+        text = script.segment(half)
+        elsewhere = f"{text if is_one else f'({text})'} and {elsewhere}"
+        kept = Replace(half, f"{{0}} and {on_cuda}", (half,))
+    if other is None:
+        return [kept, AddArgument(call, f"{theirs}={elsewhere}")]
+    if isinstance(other, ast.Constant):
+        return [kept, Replace(other, elsewhere)]
+    elsewhere = elsewhere.replace("{", "{{").replace("}", "}}")
+    return [kept, Replace(other, f"{{0}} or ({elsewhere})", (other,))]
 
 
 # Arguments that need CUDA, or fail on XLA, and the conditions under which they may stay on.

@@ -102,7 +102,7 @@ def test_a_class_may_derive_through_one_of_another_module() -> None:
     own = b"from base import BaseTrainer\n\nclass Own(BaseTrainer):\n    pass\n\nOwn(accelerator='gpu', precision='16-mixed')\n"
     modules = Modules({"base.py": base, "own.py": own})
     text = migrate(own, Options(), "own.py", Project(modules, "own.py")).data.decode()
-    assert 'Own(accelerator="auto", precision="bf16-mixed")' in text
+    assert 'xla.device_type() == "cuda" else "bf16-mixed")' in text
     assert "xla.patch_lightning()" in text
 
 
@@ -142,8 +142,7 @@ def resume(accelerator: Accelerator):
 
 def test_classes_that_derive_from_accelerator() -> None:
     new = migrated(ACCELERATORS)
-    assert '"fp16"' not in new
-    assert new.count('"bf16"') == 3
+    assert new.count('"fp16" if xla.device_type() == "cuda" else "bf16"') == 3
     assert 'xla.save_state(mine, "a")' in new
     assert 'saver.save_state("b")' in new  # its own
     assert 'xla.load_state(accelerator, "a")' in new

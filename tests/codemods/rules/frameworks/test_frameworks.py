@@ -9,16 +9,18 @@ from xla_codemods.engine import check
 from ....each import each
 from ...helpers import findings, migrated
 
+HALF = '"fp16" if xla.device_type() == "cuda" else "bf16"'
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('Accelerator(mixed_precision="fp16")', 'Accelerator(mixed_precision="bf16")'),
+        ('Accelerator(mixed_precision="fp16")', f"Accelerator(mixed_precision={HALF})"),
         (
-            "Accelerator(mixed_precision='fp16', cpu=False)",
-            'Accelerator(mixed_precision="bf16", cpu=False)',
+            'Accelerator(mixed_precision="fp16", cpu=False)',
+            f"Accelerator(mixed_precision={HALF}, cpu=False)",
         ),
-        ("Accelerator(fp16=True)", 'Accelerator(mixed_precision="bf16")'),
+        ("Accelerator(fp16=True)", f"Accelerator(mixed_precision={HALF})"),
     ],
 )
 def test_accelerator(before: str, after: str) -> None:
@@ -124,8 +126,14 @@ def test_option_of_another_program_keeps_its_default() -> None:
             'Trainer(gpus=2, strategy="ddp")',
             'Trainer(devices=2, strategy="ddp", accelerator="auto")',
         ),
-        ("Trainer(precision=16)", 'Trainer(precision="bf16-mixed")'),
-        ("Trainer(precision='16-mixed')", 'Trainer(precision="bf16-mixed")'),
+        (
+            "Trainer(precision=16)",
+            'Trainer(precision=16 if xla.device_type() == "cuda" else "bf16-mixed")',
+        ),
+        (
+            'Trainer(precision="16-mixed")',
+            'Trainer(precision="16-mixed" if xla.device_type() == "cuda" else "bf16-mixed")',
+        ),
     ],
 )
 @pytest.mark.parametrize("home", ["lightning", "lightning.pytorch", "pytorch_lightning"])

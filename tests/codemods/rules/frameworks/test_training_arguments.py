@@ -17,22 +17,6 @@ RUNTIME = HEAD + "from xla_migrate import runtime as xla\n"
     [
         ("", 'optim="adamw_torch"'),
         ('"out"', '"out", optim="adamw_torch"'),
-        ('"out", optim="sgd", fp16=True', '"out", optim="sgd", bf16=True'),
-        ('"out", optim="sgd", fp16=True, bf16=False', '"out", optim="sgd", bf16=True'),
-        ('"out", optim="sgd", fp16=True, bf16=True', '"out", optim="sgd", bf16=True'),
-        (
-            '"out", optim="sgd", fp16=args.fp16, bf16=args.bf16',
-            '"out", optim="sgd", bf16=args.bf16 or args.fp16',
-        ),
-        ('"out", optim="sgd", fp16=args.half', '"out", optim="sgd", bf16=args.half'),
-        ('"out", optim="sgd", fp16_full_eval=True', '"out", optim="sgd", bf16_full_eval=True'),
-        (
-            '"out", optim="sgd", fp16=True, half_precision_backend="apex", fp16_opt_level="O2"',
-            '"out", optim="sgd", bf16=True',
-        ),
-        ('"out", optim="adamw_torch_fused"', '"out", optim="adamw_torch"'),
-        ('"out", optim="adamw_bnb_8bit"', '"out", optim="adamw_torch"'),
-        ('"out", optim="rmsprop_bnb_32bit"', '"out", optim="rmsprop"'),
         ('"out", optim="sgd", ddp_backend="nccl"', '"out", optim="sgd"'),
     ],
 )
@@ -42,6 +26,59 @@ def test_arguments(given: str, expected: str) -> None:
         migrated(f"{HEAD}x = TrainingArguments({given})\n", unsafe=unsafe)
         == f"{HEAD}x = TrainingArguments({expected})\n"
     )
+
+
+CUDA = 'xla.device_type() == "cuda"'
+OTHERS = 'xla.device_type() != "cuda"'
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("fp16=True", f"fp16={CUDA}, bf16={OTHERS}"),
+        ("fp16=True, bf16=False", f"fp16={CUDA}, bf16={OTHERS}"),
+        ("fp16_full_eval=True", f"fp16_full_eval={CUDA}, bf16_full_eval={OTHERS}"),
+        ("fp16=args.half", f"fp16=args.half and {CUDA}, bf16=args.half and {OTHERS}"),
+        (
+            "fp16=a.fp16, bf16=a.bf16",
+            f"fp16=a.fp16 and {CUDA}, bf16=a.bf16 or (a.fp16 and {OTHERS})",
+        ),
+        (
+            "fp16=xla.is_available()",
+            f'fp16={CUDA}, bf16=xla.device_type() not in ("cpu", "cuda")',
+        ),
+        ("fp16=a or b", f"fp16=(a or b) and {CUDA}, bf16=(a or b) and {OTHERS}"),
+        (
+            'fp16={"x": True}["x"], bf16=b',
+            f'fp16={{"x": True}}["x"] and {CUDA}, bf16=b or (({{"x": True}}["x"]) and {OTHERS})',
+        ),
+        (
+            'fp16=True, half_precision_backend="apex"',
+            f'fp16={CUDA}, half_precision_backend="apex", bf16={OTHERS}',
+        ),
+    ],
+)
+def test_float16_stays_on_cuda(given: str, expected: str) -> None:
+    after = migrated(f'{RUNTIME}x = TrainingArguments("out", optim="sgd", {given})\n')
+    assert after == f'{RUNTIME}x = TrainingArguments("out", optim="sgd", {expected})\n'
+    assert migrated(after) == after
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("adamw_torch_fused", "adamw_torch"),
+        ("adamw_apex_fused", "adamw_torch"),
+        ("adamw_bnb_8bit", "adamw_torch"),
+        ("rmsprop_bnb_32bit", "rmsprop"),
+    ],
+)
+def test_optimizers_stay_on_cuda(name: str, other: str) -> None:
+    source = f'{HEAD}x = TrainingArguments("out", optim="{name}")\n'
+    after = migrated(source, unsafe="8bit" in name)
+    chosen = f'"{name}" if {CUDA} else "{other}"'
+    assert after == f'{RUNTIME}x = TrainingArguments("out", optim={chosen})\n'
+    assert migrated(after) == after
 
 
 @pytest.mark.parametrize(
@@ -166,7 +203,7 @@ def test_a_class_that_derives_from_them() -> None:
             extra: int = 1
         x = Mine("out", optim="sgd", fp16=True)
         """)
-    assert 'Mine("out", optim="sgd", bf16=True)' in after
+    assert f'Mine("out", optim="sgd", fp16={CUDA}, bf16={OTHERS})' in after
 
 
 @pytest.mark.parametrize(
