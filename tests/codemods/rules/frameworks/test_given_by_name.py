@@ -46,6 +46,8 @@ def test_optimizers(source: str) -> None:
         "device_map = 'auto'\nAutoModelForCausalLM.from_pretrained('x', device_map=device_map)",
         "p.add_argument('--device_map', default='auto')\nAutoModelForCausalLM.from_pretrained('x', device_map=args.device_map)",
         "kw = dict(device_map='auto')\nAutoModelForCausalLM.from_pretrained('x', **kw)",
+        "def f(places):\n    kw = {'device_map': places}\n    AutoModelForCausalLM.from_pretrained('x', **kw)\nf('auto')",
+        "p.add_argument('--places', default='auto')\ndef f(m):\n    AutoModelForCausalLM.from_pretrained('x', device_map=m)\nf(args.places)",
         "p.add_argument('--load_in_4bit', action='store_true')\n"
         "AutoModelForCausalLM.from_pretrained('x', load_in_4bit=args.load_in_4bit)",
         "impl = 'flash_attention_2' if flash else 'sdpa'\n"
@@ -296,3 +298,8 @@ def test_what_others_read_too_is_named_and_stays(source: str) -> None:
     source = f"{TRAINER}{source}"
     assert {code for _, code in findings(source)} == {"XLA812"}
     assert migrated(source) == source
+
+
+def test_a_dictionary_in_the_call_is_reported_once() -> None:
+    source = "AutoModelForCausalLM.from_pretrained('x', device_map={'': 0})"
+    assert [code for _, code in findings(LOADING + source)] == ["XLA807"]
