@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
-from ...flow.edges import argument
+from ...flow.edges import argument, calls_by_name
 from ..inference.library_types import RUNTIME
-from ..scopes import Binding, FunctionNode, Scope
+from ..scopes import Scope
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
 
@@ -29,11 +29,10 @@ class MadeOf:
 
     def parts(self, node: ast.expr) -> Iterator[ast.expr]:
         """Yield the parts of `node`, and what names are bound to."""
-        scope = self.script.index.scope(node)
         if isinstance(node, ast.Name):
-            yield from self._bound(node.id, scope)
+            yield from self._bound(node)
         else:
-            yield from self._values(node, scope)
+            yield from self._values(node, self.script.index.scope(node))
 
     def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
         match node:
@@ -82,30 +81,23 @@ class MadeOf:
         yield from args
         yield from (keyword.value for keyword in call.keywords)
 
-    def _bound(self, name: str, scope: Scope) -> Iterator[ast.expr]:
-        home, bindings = scope.find(name) or (scope, [])
-        for binding in bindings:
+    def _bound(self, node: ast.Name) -> Iterator[ast.expr]:
+        for binding in self.script.bindings(node):
             if binding.how == "parameter":
-                yield from self._passed(binding, home)
+                function = self.script.parents[self.script.parents[binding.node]]
+                if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                    continue
+                for call in calls_by_name(self.script, function):
+                    given = argument(self.script, node.id, function, call)
+                    yield from [given] if given is not None else _spread(call)
             elif binding.value is not None and binding.how != "import":
                 yield binding.value
 
-    def _passed(self, binding: Binding, home: Scope) -> Iterator[ast.expr]:
-        """Yield what the file's calls of a function pass to one of its parameters."""
-        function = home.node
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return
-        assert isinstance(binding.node, ast.arg)
-        for call, _ in self.script.index.calls_of(function.name):
-            yield from self._arguments(binding.node.arg, function, call)
 
-    def _arguments(self, name: str, function: FunctionNode, call: ast.Call) -> Iterator[ast.expr]:
-        given = argument(self.script, name, function, call)
-        if given is not None:
-            yield given
-        else:
-            yield from (a for a in call.args if isinstance(a, ast.Starred))
-            yield from (k.value for k in call.keywords if k.arg is None)
+def _spread(call: ast.Call) -> list[ast.expr]:
+    """Return the `*` and `**` arguments of `call`."""
+    stars: list[ast.expr] = [a for a in call.args if isinstance(a, ast.Starred)]
+    return stars + [k.value for k in call.keywords if k.arg is None]
 
 
 _UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodcaller"})

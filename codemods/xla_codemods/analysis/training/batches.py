@@ -190,8 +190,8 @@ class Batches:
                 return _end(node)
         return _END
 
-    def _moves_something(self, value: ast.expr) -> bool:
-        return any(isinstance(node, ast.Call) and self.is_move(node) for node in walk(value))
+    def _moves_something(self, node: ast.AST) -> bool:
+        return any(isinstance(part, ast.Call) and self.is_move(part) for part in walk(node))
 
     def is_move(self, call: ast.Call) -> bool:
         """`x.to(device)`, `x.cuda()`, `to_device(x, ...)`."""
@@ -362,13 +362,10 @@ class Batches:
                 ):
                     continue  # a key
                 self._classify(inner, body, found, depth)
-        moved = self._moves_something_in(holder)
+        moved = self._moves_something(holder)
         uses.moves += found.moves or ([(holder, uses.part)] if moved else [])
         if not found.moves and not moved:
             uses.host += found.host
-
-    def _moves_something_in(self, node: ast.AST) -> bool:
-        return any(isinstance(n, ast.Call) and self.is_move(n) for n in walk(node))
 
 
 def _has_enumerate(node: ast.expr) -> bool:
