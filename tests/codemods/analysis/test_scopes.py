@@ -10,7 +10,6 @@ import libcst as cst
 import libcst.metadata
 import pytest
 
-from xla_codemods.analysis.bindings import part
 from xla_codemods.analysis.index import build
 from xla_codemods.analysis.scopes import Scope, resolve
 from xla_codemods.rewriting.pairing import pair
@@ -186,5 +185,5 @@ def test_what_is_unpacked_behind_a_star_is_counted_from_the_end(
     source = f"x = device = 0\ndef f(x):\n    {assignment}\n    g(device)\n"
     ((_, scope),) = [(c, s) for c, s in calls(source) if ast.unparse(c.func) == "g"]
     (binding,) = scope.bindings["device"]
-    value = part(binding)
+    value = binding.part
     assert (ast.unparse(value) if value is not None else None) == bound
