@@ -1,4 +1,5 @@
-"""Write the generated pages: one per rule, the index of rules, the catalog, the rules' helpers and the packages.
+"""Write what is generated: a page for each rule, the pages that list rules, the catalog, helpers and packages, and the module
+that lists what rules listen to.
 
     python docs/generate.py [--check]
 
@@ -17,6 +18,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent / "src"), str(DOCS.parent / "codemods")]
 
+import listening  # noqa: E402
 import rooms  # noqa: E402
 import rule_helpers  # noqa: E402
 from nav import TOPICS  # noqa: E402
@@ -30,6 +32,7 @@ from xla_migrate.manuals import OURS, Ours, rule_of  # noqa: E402
 
 MARK = "<!-- Written by docs/generate.py: edit the rule or the catalog, not this page. -->\n"
 MARK_OF_SOURCES = "<!-- Written by docs/generate.py: edit the docstrings, not this page. -->\n"
+LISTENING = "../codemods/xla_codemods/rules/_listening.py"
 SEVERITIES = {
     "error": "fails or is silently wrong on XLA",
     "warning": "slow, or wrong in some runs",
@@ -48,6 +51,7 @@ def pages() -> dict[str, str]:
     found["rule-helpers.md"] = rule_helpers.page(MARK_OF_SOURCES)
     found["rooms.md"] = rooms.page(MARK_OF_SOURCES)
     found["known-errors.md"] = _known_errors()
+    found[LISTENING] = listening.module(rule for rule, _ in rules)
     return found
 
 

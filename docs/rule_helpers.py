@@ -123,7 +123,7 @@ def public(module: str) -> list[Name]:
 def imported() -> set[str]:
     """The modules that rules import names from, as paths below xla_codemods."""
     found = set()
-    for rule in (CODEMODS / "rules").rglob("*.py"):
+    for rule in (CODEMODS / "rules").glob("*/*.py"):
         folder = rule.parent
         for node in ast.walk(ast.parse(rule.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.level > 1:

@@ -58,8 +58,9 @@ def test_generated_pages_are_fresh() -> None:
 
 def test_a_stale_page_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     generate = generator()
+    tmp_path /= "docs"
     for path, text in generate.pages().items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     monkeypatch.setattr(generate, "DOCS", tmp_path)
     assert generate.stale() == []

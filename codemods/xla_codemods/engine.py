@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,14 +15,16 @@ from .analysis.host_programs import without_training_on_the_host
 from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
 from .analysis.nodes import walk
+from .analysis.projects.derivation import names_of_bases
 from .analysis.scopes import Scope
 from .analysis.script import Script
 from .analysis.scripted import without_calls_in_torchscript
 from .analysis.training.manual_sharding.steps import without_manual_steps
 from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
+from .fallback import leftovers
 from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back, with_outlasting
-from .rule import Rule, Unhandled
+from .rule import NodeCheck, Rule, Unhandled
 from .rules import RULES, rules_from
 from .source import Source, SourceError
 from .suppress import Suppressions
@@ -330,11 +332,22 @@ class _Dispatch:
         self.calls = _merged(rule.calls for rule in rules)
         self.methods = _merged(rule.methods for rule in rules)
         self.references = _merged(rule.references for rule in rules)
-        self.nodes = _merged(rule.nodes for rule in rules)
+        self.nodes: dict[type[ast.AST], list[tuple[tuple[str, ...], Mapping[Any, NodeCheck]]]] = {}
+        for rule in rules:
+            for kind in rule.nodes:
+                self.nodes.setdefault(kind, []).append((rule.words, rule.nodes))
+        self.subclasses = _merged(rule.subclasses for rule in rules)
         self.named = _by_type(_merged(rule.named for rule in rules))
-        self.file_checks = [check for rule in rules for check in rule.file_checks]
-        self.fallback_checks = [check for rule in rules for check in rule.fallback_checks]
-        self.fallback_codes = frozenset(rule.code for rule in rules if rule.fallback_checks)
+        self.file_checks = [
+            (rule.words, rule.file_checks, name) for rule in rules for name in rule.file_checks
+        ]
+        self.fallback_checks = [
+            (rule.fallback_checks, name) for rule in rules for name in rule.fallback_checks
+        ]
+        self.of_leftovers = [rule for rule in rules if rule.leftovers]
+        self.fallback_codes = frozenset(
+            rule.code for rule in rules if rule.fallback_checks or rule.leftovers
+        )
         self.of_any_training = frozenset(r.code for r in rules if not r.shows_accelerator)
         # The last part of a dotted name tells at once whether any rule can care.
         self.call_ends = {name.rpartition(".")[2] for name in self.calls}
@@ -346,10 +359,15 @@ class _Dispatch:
             found.setdefault((finding.code, finding.node), finding)
         so_far = list(found.values())
         unhandled = Unhandled(left_over(script, so_far, self._hears), so_far, self.fallback_codes)
-        for check in self.fallback_checks:
-            for finding in check(script, unhandled):
-                found.setdefault((finding.code, finding.node), finding)
+        for finding in self._at_fallbacks(script, unhandled):
+            found.setdefault((finding.code, finding.node), finding)
         return list(found.values())
+
+    def _at_fallbacks(self, script: Script, unhandled: Unhandled) -> Iterable[Finding]:
+        for checks, name in self.fallback_checks:
+            yield from checks[name](script, unhandled)
+        for rule in self.of_leftovers if unhandled.uses else ():
+            yield from leftovers(rule, script, unhandled, rule.leftovers)
 
     def _hears(self, dotted: str, called: bool) -> bool:
         return dotted in (self.calls if called else self.references)
@@ -358,19 +376,28 @@ class _Dispatch:
         index = script.index
         yield from self._at_calls(script, index)
         yield from self._at_references(script, index)
-        for kind, handlers in self.nodes.items():
-            for node, scope in index.of(kind):
-                for handler in handlers:
-                    yield from handler(script, node, scope)
+        mentions = script.source.mentions
+        for kind, tables in self.nodes.items():
+            nodes = index.of(kind)
+            if nodes:
+                handlers = [t[kind] for words, t in tables if not words or mentions(*words)]
+                for node, scope in nodes:
+                    for handler in handlers:
+                        yield from handler(script, node, scope)
         for kind, by_name in self.named.items():
             name_of = _NAME_OF[kind]
             for node, scope in index.of(kind):
                 name = name_of(node)
                 if name in by_name:
-                    for handler in by_name[name]:
-                        yield from handler(script, node, scope)
-        for whole in self.file_checks:
-            yield from whole(script)
+                    for named in by_name[name]:
+                        yield from named[kind, name](script, node, scope)
+        for definition, scope in index.of(ast.ClassDef) if self.subclasses else ():
+            for dotted in script.cached(names_of_bases, definition) if definition.bases else ():
+                for subclasses in self.subclasses.get(dotted, ()):
+                    yield from subclasses[dotted](script, definition, scope)
+        for words, checks, check in self.file_checks:
+            if not words or mentions(*words):
+                yield from checks[check](script)
 
     def _at_calls(self, script: Script, index: Index) -> Iterable[Finding]:
         for call, scope in index.of(ast.Call):
@@ -389,11 +416,11 @@ class _Dispatch:
             ):
                 dotted = script.dotted(func, scope)
             if dotted is not None:
-                for handler in self.calls.get(dotted, ()):
-                    yield from handler(script, call, scope)
+                for checks in self.calls.get(dotted, ()):
+                    yield from checks[dotted](script, call, scope)
             elif isinstance(func, ast.Attribute):
-                for handler in self.methods.get(func.attr, ()):
-                    yield from handler(script, call, scope)
+                for checks in self.methods.get(func.attr, ()):
+                    yield from checks[func.attr](script, call, scope)
 
     def _at_references(self, script: Script, index: Index) -> Iterable[Finding]:
         parents, ends = index.parents, self.reference_ends
@@ -411,8 +438,9 @@ class _Dispatch:
             ):
                 continue
             dotted = script.dotted(node, scope)
-            for handler in self.references.get(dotted, ()) if dotted else ():
-                yield from handler(script, node, scope)
+            if dotted is not None:
+                for checks in self.references.get(dotted, ()):
+                    yield from checks[dotted](script, node, scope)
 
 
 def _called_by(call: ast.Call) -> str | None:
@@ -445,11 +473,12 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
-def _merged(tables: Iterable[dict[K, C]]) -> dict[K, list[C]]:
-    merged: dict[K, list[C]] = {}
+def _merged(tables: Iterable[dict[K, C]]) -> dict[K, list[dict[K, C]]]:
+    """Return the tables that have a check for each key."""
+    merged: dict[K, list[dict[K, C]]] = {}
     for table in tables:
-        for key, check in table.items():
-            merged.setdefault(key, []).append(check)
+        for key in table:
+            merged.setdefault(key, []).append(table)
     return merged
 
 

@@ -54,6 +54,8 @@ class Rule:
         defers: bool = False,
         first: bool = False,
         of_what_runs: bool = False,
+        words: tuple[str, ...] = (),
+        leftovers: str = "",
     ) -> None:
         """A rule.
 
@@ -74,11 +76,17 @@ class Rule:
             defers: True if the rule defers reads of loops, so that they need no step mark before them.
             first: True if an error of this rule stops the migration: it is listed before the file's other findings.
             of_what_runs: True if the rule reports nothing in code that XLA never runs, for example in a branch for CUDA.
+            words: parts of names, in small letters. The checks of nodes and of the file run only in files that mention
+                one of them.
+            leftovers: the effort of findings at CUDA-only names that the catalog assigns to the rule and that no other
+                check reports; "" for no such findings.
         """
         self.of_step = of_step
         self.defers = defers
         self.first = first
         self.of_what_runs = of_what_runs
+        self.words = words
+        self.leftovers = leftovers
         self.about = about
         self.origin = origin
         self.shows_accelerator = shows_accelerator
@@ -93,9 +101,10 @@ class Rule:
         self.methods: dict[str, CallCheck] = {}
         self.references: dict[str, ReferenceCheck] = {}
         self.nodes: dict[type[ast.AST], NodeCheck] = {}
+        self.subclasses: dict[str, NodeCheck] = {}
         self.named: dict[tuple[type[ast.AST], str | None], NodeCheck] = {}
-        self.file_checks: list[FileCheck] = []
-        self.fallback_checks: list[FallbackCheck] = []
+        self.file_checks: dict[str, FileCheck] = {}
+        self.fallback_checks: dict[str, FallbackCheck] = {}
 
     def call(self, *dotted: str) -> Callable[[CallCheck], CallCheck]:
         """Listen to calls of these dotted names."""
@@ -111,6 +120,10 @@ class Rule:
         LISTENED.update(dotted)
         return _register(self.references, dotted)
 
+    def subclass(self, *dotted: str) -> Callable[[NodeCheck], NodeCheck]:
+        """Listen to classes that derive from one of these, also through other classes of the program."""
+        return _register(self.subclasses, dotted)
+
     def node(
         self, *types: type[ast.AST], named: Iterable[str | None] = ()
     ) -> Callable[[NodeCheck], NodeCheck]:
@@ -123,12 +136,12 @@ class Rule:
 
     def file(self, check: FileCheck) -> FileCheck:
         """Look at the file as a whole."""
-        self.file_checks.append(check)
+        self.file_checks[check.__name__] = check
         return check
 
     def fallback(self, check: FallbackCheck) -> FallbackCheck:
         """Look at what the other rules have left."""
-        self.fallback_checks.append(check)
+        self.fallback_checks[check.__name__] = check
         return check
 
     def finding(

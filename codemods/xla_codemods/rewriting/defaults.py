@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 
+from ..analysis.nodes import walk
+
 _SIMPLE = (ast.Name, ast.Constant)
 _STATEMENTS = (ast.Expr, ast.Assign, ast.Return)
 
@@ -22,7 +24,7 @@ def without_calls(text: str, original: str, alias: str) -> str:
     names = Counter(_names(tree))
     known = set(original.splitlines())
     lines = text.splitlines(keepends=True)
-    for statement in sorted(ast.walk(tree), key=lambda n: -getattr(n, "lineno", 0)):
+    for statement in sorted(walk(tree), key=lambda n: -getattr(n, "lineno", 0)):
         if not isinstance(statement, _STATEMENTS) or not isinstance(statement.value, ast.Call):
             continue
         row = statement.lineno - 1
@@ -73,7 +75,7 @@ def _called(function: ast.Lambda) -> list[tuple[str, ast.expr]]:
     parameters = function.args.args[-len(function.args.defaults) :]
     called: list[tuple[str, ast.expr]] = []
     for parameter, default in zip(parameters, function.args.defaults, strict=False):
-        if any(isinstance(node, ast.Call) for node in ast.walk(default)):
+        if any(isinstance(node, ast.Call) for node in walk(default)):
             called.append((parameter.arg, default))
         elif not isinstance(default, _SIMPLE):
             return []
@@ -81,7 +83,7 @@ def _called(function: ast.Lambda) -> list[tuple[str, ast.expr]]:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Name(id=name) | ast.arg(arg=name):
                 yield name

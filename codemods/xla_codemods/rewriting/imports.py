@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.devices.cuda_only.presence import SysModules
 from ..analysis.inference.library_types import RUNTIME, VENDORED
+from ..analysis.nodes import children, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
 from ..analysis.syntax import is_pure, used_names
@@ -34,9 +35,7 @@ def tidy_imports(text: str, script: ParsedFile) -> str:
     """`text`, the edited source of `script`, with its imports brought up to date."""
     source = script.source.edited(text)
     while edits := list(_unused(source.tree, script)):
-        parents = {
-            child: node for node in ast.walk(source.tree) for child in ast.iter_child_nodes(node)
-        }
+        parents = {child: node for node in walk(source.tree) for child in children(node)}
         done = rewrite(source, edits, parents).text
         if done == text:
             break
@@ -225,7 +224,7 @@ def _end(node: ast.stmt) -> int:
 
 def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     """Edits that drop what the source imported and used, and now does not use."""
-    before, after = used_names(script.tree), used_names(tree)
+    before, after = script.cached(_used_before), used_names(tree)
     yield from _idle_stars(tree, script, before - after, after)
     yield from _idle_submodules(tree, script)
     of_origin = _of_origin(tree, script)
@@ -239,10 +238,9 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     asked = SysModules(tree, script)
     answered = dict(settled_flags(tree, script, gone, after))
     yield from (ReplaceStatement(guard, text) for guard, text in answered.items())
-    telling = {
-        s for node in ast.walk(tree) if isinstance(node, ast.Try) for s in presence_imports(node)
-    }
-    for node in ast.walk(tree):
+    nodes = walk(tree)
+    telling = {s for node in nodes if isinstance(node, ast.Try) for s in presence_imports(node)}
+    for node in nodes:
         if isinstance(node, _IMPORTS) and node not in telling:
             going = [
                 a for a in node.names if imported_as(a) in gone and not asked.looks_for(node, a)
@@ -251,13 +249,11 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
             if aliases:
                 dropped[node] = aliases
     whole = {node for node, aliases in dropped.items() if len(aliases) == len(node.names)}  # type: ignore[attr-defined]
-    chained = {
-        node.orelse[0] for node in ast.walk(tree) if isinstance(node, ast.If) and node.orelse
-    }
-    tries = {n for n in ast.walk(tree) if isinstance(n, ast.Try) and _is_idle(n, whole, gone)}
+    chained = {node.orelse[0] for node in nodes if isinstance(node, ast.If) and node.orelse}
+    tries = {n for n in nodes if isinstance(n, ast.Try) and _is_idle(n, whole, gone)}
     tests = {
         node
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and node not in chained and _only_imports(node, whole | tries)
     }
     guards = tests | tries
@@ -273,18 +269,22 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
             yield from (DropAlias(node, alias) for alias in aliases)  # type: ignore[arg-type]
 
 
+def _used_before(script: ParsedFile) -> set[str]:
+    return used_names(script.tree)
+
+
 def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.ImportFrom]:
     """Return the imports of the library rewritten with `--from` that are unused after the rewrite: not in a `try`, which tests
     for the library, and only if no string still names one of its devices.
     """
     if not script.origin or any(
-        isinstance(node, ast.Constant) and node.value in _DEVICES_BY_NAME for node in ast.walk(tree)
+        isinstance(node, ast.Constant) and node.value in _DEVICES_BY_NAME for node in walk(tree)
     ):
         return []
-    asking = {s for t in ast.walk(tree) if isinstance(t, ast.Try) for s in ast.walk(t)}
+    asking = {s for t in walk(tree) if isinstance(t, ast.Try) for s in walk(t)}
     return [
         node
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, _IMPORTS)
         and node not in asking
         and script.origin in packages(node)
@@ -294,9 +294,9 @@ def _of_origin(tree: ast.Module, script: ParsedFile) -> list[ast.Import | ast.Im
 
 def _needs_stars(tree: ast.Module) -> bool:
     """True if a name is used that nothing in the file binds, or that a star import is known to bring."""
-    names = [n for n in ast.walk(tree) if isinstance(n, ast.Name)]
+    names = [n for n in walk(tree) if isinstance(n, ast.Name)]
     bound = {n.id for n in names if not isinstance(n.ctx, ast.Load)} | set(dir(builtins))
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, _IMPORTS):
             bound |= {imported_as(alias) for alias in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -365,7 +365,7 @@ def _chains(tree: ast.Module) -> set[str]:
     """The attribute chains of names, as they are written: `torch.cuda.amp.autocast`."""
     return {
         ast.unparse(node)
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
 

@@ -33,7 +33,7 @@ def is_imported(tree: ast.Module, name: str) -> bool:
     """Return True if the file imports the runtime as `name`: as it loads, or in each function that uses it."""
     functions = [node for node in _functions(tree.body) if _imports_runtime(node, name)]
     inside = {inner for function in functions for inner in walk(function)}
-    imports = [n for n in ast.walk(tree) if isinstance(n, _IMPORTS) and _imports_runtime(n, name)]
+    imports = [n for n in walk(tree) if isinstance(n, _IMPORTS) and _imports_runtime(n, name)]
     return bool(imports) and (
         not inside.issuperset(imports) or inside.issuperset(_uses(tree.body, name))
     )

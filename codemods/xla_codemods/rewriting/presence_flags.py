@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ..analysis.nodes import walk
 from ..analysis.parsed_file import ParsedFile
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -19,7 +20,7 @@ def settled_flags(
     tree: ast.Module, script: ParsedFile, gone: set[str], used: set[str]
 ) -> Iterator[tuple[ast.Try, str]]:
     """Yield each `try: import apex; HAS_APEX = True` whose import nothing needs any more, with the flags that remain."""
-    for guard in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
+    for guard in (node for node in walk(tree) if isinstance(node, ast.Try)):
         imports = set(presence_imports(guard))
         flags = [s for s in (*guard.body, *guard.orelse) if isinstance(s, ast.Assign)]
         names = {target.id for s in flags for target in s.targets if isinstance(target, ast.Name)}

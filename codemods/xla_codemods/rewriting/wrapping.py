@@ -9,7 +9,9 @@ import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..source import split_lines
 from .aligning import closes, code_tokens, indent_of, last_open, opens, replaced_lines
+from .chunks import first_line
 
 _INDENT = "    "
 _OPENING, _CLOSING = "([{", ")]}"
@@ -46,10 +48,24 @@ def wrapped(text: str, original: str, length: int) -> str:
                 changed[first:last] = [newline.join(split) + newline, *[""] * (last - first - 1)]
     result = "".join(changed)
     try:
-        same = ast.dump(ast.parse(result)) == ast.dump(ast.parse(text))
+        return result if _is_same(result, text) else text
     except SyntaxError:
         return text
-    return result if same else text
+
+
+def _is_same(text: str, other: str) -> bool:
+    """Return True if both are the same program; only statements that are spelled differently need to be compared."""
+    ours, theirs = _spelled(text), _spelled(other)
+    return len(ours) == len(theirs) and all(
+        rows == others or ast.dump(statement) == ast.dump(its)
+        for (statement, rows), (its, others) in zip(ours, theirs, strict=True)
+    )
+
+
+def _spelled(text: str) -> list[tuple[ast.stmt, list[str]]]:
+    """Return the statements of the module, each with its lines."""
+    lines = split_lines(text)
+    return [(s, lines[first_line(s) - 1 : s.end_lineno]) for s in ast.parse(text).body]
 
 
 def _statements(text: str) -> Iterator[tuple[int, int]]:

@@ -118,11 +118,11 @@ def tell_what_is_left(proposed: ProjectMigration) -> None:
 def _reasons() -> Reasons:
     """What verify may find wrong because of the findings of each rule."""
     from xla_codemods import wrappers
-    from xla_codemods.rules import RULES
+    from xla_codemods.rules import every_rule
 
     return {
         rule.code: {str(name): likely for name, likely in rule.behind.items()}
-        for rule in (*RULES, wrappers.RULE)
+        for rule in (*every_rule(), wrappers.RULE)
     }
 
 

@@ -16,7 +16,6 @@ import torch
 from xla_codemods import catalog
 from xla_codemods.catalog import row as kinds
 from xla_codemods.catalog.families import PACKAGES, PARTS, is_cuda_only
-from xla_codemods.engine import _DISPATCH
 from xla_codemods.rules import RULES
 from xla_migrate import runtime
 
@@ -168,20 +167,9 @@ def test_rows_name_the_rules_that_listen() -> None:
     for row in ROWS:
         if row.fate == kinds.ABSENT:
             continue
-        checks = [*_DISPATCH.calls.get(row.name, ()), *_DISPATCH.references.get(row.name, ())]
-        listening = {code_of(check.__module__) for check in checks}
+        listening = {r.code for r in RULES if row.name in r.calls or row.name in r.references}
         if listening:
             assert row.rule in listening, f"{row.name}: {row.rule} is not among {sorted(listening)}"
-
-
-def code_of(module: str) -> str:
-    return next(rule.code for rule in RULES if module in _modules_of(rule))
-
-
-def _modules_of(rule: object) -> set[str]:
-    tables = (rule.calls, rule.methods, rule.references, rule.nodes, rule.named)  # type: ignore[attr-defined]
-    checks = [check for table in tables for check in table.values()]
-    return {check.__module__ for check in (*checks, *rule.file_checks, *rule.fallback_checks)}  # type: ignore[attr-defined]
 
 
 def test_runtime_names_that_rows_give_exist() -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from xla_codemods.rules import RULES
+from xla_codemods.rules import every_rule
 from xla_codemods.symptoms import Symptom
 from xla_migrate.verify.judge.blame import MigrationFinding, likeliest, of_verdict
 from xla_migrate.verify.judge.blame import Symptom as Judged
@@ -17,7 +17,7 @@ from xla_migrate.verify.judge.source_lines import SourceLines
 BEFORE = "import torch\n\nmodel = net().cuda()\nstep()\nprint(loss)\n"
 AFTER = "import torch\nfrom xla_migrate import runtime as xla\n\nmodel = net().to(xla.xla_device())\nstep()\nxla.mark_step()\nprint(loss)\n"
 LINES = SourceLines({"train.py": (BEFORE, AFTER)})
-BEHIND = {rule.code: {str(name): n for name, n in rule.behind.items()} for rule in RULES}
+BEHIND = {rule.code: {str(name): n for name, n in rule.behind.items()} for rule in every_rule()}
 
 
 def finding(code: str, line: int, left: bool = False, path: str = "train.py") -> MigrationFinding:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 def derives(script: ParsedFile, definition: ast.ClassDef, is_it: Callable[[str], bool]) -> bool:
     """True if a base of `definition`, or of one of its bases, has a dotted name for which `is_it` holds."""
+    return any(map(is_it, script.cached(names_of_bases, definition)))
+
+
+def names_of_bases(script: ParsedFile, definition: ast.ClassDef) -> set[str]:
+    """Return the dotted names of the bases of `definition`, and of the bases of these."""
     classes = reach([(definition, "")], lambda one: _bases(script, *one))
-    return any(is_it(dotted) for one in classes for dotted in _names_of_bases(script, *one))
-
-
-def _names_of_bases(script: ParsedFile, definition: ast.ClassDef, path: str) -> Iterator[str]:
-    for base in definition.bases:
-        yield _dotted(script, base, path)
+    return {_dotted(script, base, path) for found, path in classes for base in found.bases}
 
 
 def _dotted(script: ParsedFile, base: ast.expr, path: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
-from ..nodes import walk
+from ..nodes import children, walk
 from ..syntax import name_of
 from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
@@ -118,7 +118,7 @@ def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:
         node = work.pop()
         if not (isinstance(node, ast.Call) and script.dotted(node.func) in _CLOSURES):
             yield node
-            work += ast.iter_child_nodes(node)
+            work += children(node)
 
 
 def _fetches(script: Script, node: ast.AST) -> bool:

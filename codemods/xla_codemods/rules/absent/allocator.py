@@ -34,19 +34,7 @@ print(xla.memory_info())
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from ...finding import MEDIUM
+from ...rule import Rule
 
-from ...fallback import leftovers
-from ...finding import MEDIUM, Finding
-from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
-
-RULE = Rule("XLA913", "allocator", effort=MEDIUM)
-
-
-@RULE.fallback
-def allocator(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, MEDIUM)
+RULE = Rule("XLA913", "allocator", effort=MEDIUM, leftovers=MEDIUM)

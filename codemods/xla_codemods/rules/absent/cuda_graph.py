@@ -56,15 +56,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...edits import Replace, remove
-from ...fallback import leftovers
 from ...finding import HIGH, UNSAFE, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA901", "cuda-graph", effort=HIGH)
+RULE = Rule("XLA901", "cuda-graph", effort=HIGH, leftovers=HIGH)
 
 
 @RULE.call("torch.cuda.make_graphed_callables", "torch.cuda.graphs.make_graphed_callables")
@@ -84,8 +83,3 @@ def graphed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(
                 script, call, message, Replace(call, "{0}", (callables,)), safety=UNSAFE
             )
-
-
-@RULE.fallback
-def cuda_graph(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -80,20 +80,15 @@ from typing import TYPE_CHECKING
 from ...analysis.cuda_names import Use, is_second_name
 from ...catalog import CATCH_ALL, covering
 from ...catalog.families import is_cuda_only
-from ...fallback import found, leftovers
+from ...fallback import found
 from ...finding import MEDIUM, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule(CATCH_ALL, "cuda-only")
-
-
-@RULE.fallback
-def cuda_only(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled)
+RULE = Rule(CATCH_ALL, "cuda-only", leftovers=MEDIUM)
 
 
 @RULE.call("importlib.import_module")

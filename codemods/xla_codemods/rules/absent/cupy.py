@@ -41,19 +41,7 @@ def double(values):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from ...finding import HIGH
+from ...rule import Rule
 
-from ...fallback import leftovers
-from ...finding import HIGH, Finding
-from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
-
-RULE = Rule("XLA909", "cupy", effort=HIGH)
-
-
-@RULE.fallback
-def cupy(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
+RULE = Rule("XLA909", "cupy", effort=HIGH, leftovers=HIGH)

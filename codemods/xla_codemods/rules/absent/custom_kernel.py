@@ -44,16 +44,15 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword, name_of
-from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA902", "custom-kernel", effort=HIGH)
+RULE = Rule("XLA902", "custom-kernel", effort=HIGH, leftovers=HIGH)
 
 _MESSAGE = "CUDA code does not run on XLA: write it with PyTorch's operations, or as a Pallas or NKI kernel"
 _LIBRARY = Pattern(r"lib(?:cuda|cudart|nccl|cublas|cudnn|nvrtc|cufft|curand|cusparse)\b")
@@ -108,11 +107,6 @@ def library(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
                 yield RULE.finding(script, call, message, severity=INFO, effort=LOW)
             else:
                 yield RULE.finding(script, call, message)
-
-
-@RULE.fallback
-def custom_kernel(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
 
 
 def _name(call: ast.Call) -> str:

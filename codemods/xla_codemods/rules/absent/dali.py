@@ -37,19 +37,7 @@ def loader(pipeline):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from ...finding import HIGH
+from ...rule import Rule
 
-from ...fallback import leftovers
-from ...finding import HIGH, Finding
-from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
-
-RULE = Rule("XLA907", "dali", effort=HIGH)
-
-
-@RULE.fallback
-def dali(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
+RULE = Rule("XLA907", "dali", effort=HIGH, leftovers=HIGH)

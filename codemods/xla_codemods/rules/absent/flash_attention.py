@@ -94,15 +94,14 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.guards import is_guarded
 from ...analysis.frameworks.attention import chosen_attention
 from ...edits import Edit, Replace, remove
-from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA904", "flash-attention")
+RULE = Rule("XLA904", "flash-attention", leftovers=HIGH, words=("flash",))
 
 _HOMES = ("flash_attn", "flash_attn.flash_attn_interface", "flash_attn_interface")
 _NAMES = frozenset({"flash_attention_2", "flash_attention_3"})
@@ -207,8 +206,6 @@ def switch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.file
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flash_attention_2"`, wherever it is written."""
-    if not script.source.mentions("flash"):
-        return
     for node in chosen_attention(script, _is_flash):
         if not is_guarded(script, node, "flash_attn"):
             text = script.segment(node)
@@ -243,8 +240,3 @@ def _is_flash(name: str) -> bool:
 
 def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
-
-
-@RULE.fallback
-def flash_attention(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA916", "flex-attention")
+RULE = Rule("XLA916", "flex-attention", words=("flex_attention",))
 
 _NAME = "flex_attention"
 

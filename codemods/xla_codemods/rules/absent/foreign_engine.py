@@ -67,8 +67,6 @@ from ...rule import Rule
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH)
-
 _SIMULATOR = "it simulates on CUDA devices: simulate on the host (MuJoCo, Brax) and move the observations to the device"
 _OPERATORS = "its operators are compiled for CUDA and the CPU: write them with PyTorch's operations (`index_add`, `scatter_reduce`, dense layers)"
 _KERNELS = "its kernels need CUDA: no other implementation exists for XLA"
@@ -102,6 +100,9 @@ _ENGINES = {
     "torchtitan.train": _PARALLEL,
     "torchtitan.trainer": _PARALLEL,
 }
+
+_PACKAGES = tuple(sorted({name.partition(".")[0].lower() for name in _ENGINES}))
+RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH, words=_PACKAGES)
 
 
 @RULE.file

@@ -40,15 +40,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...fallback import leftovers
 from ...finding import MEDIUM, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA905", "nvml", effort=MEDIUM)
+RULE = Rule("XLA905", "nvml", effort=MEDIUM, leftovers=MEDIUM)
 
 _RUNNERS = (
     "subprocess.run",
@@ -84,8 +83,3 @@ def _runs_nvidia_smi(node: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=text, attr="split")):
             return _runs_nvidia_smi(text)
     return False
-
-
-@RULE.fallback
-def nvml(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled)

@@ -35,19 +35,7 @@ def layer(size):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from ...finding import HIGH
+from ...rule import Rule
 
-from ...fallback import leftovers
-from ...finding import HIGH, Finding
-from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
-
-RULE = Rule("XLA914", "quantized-layers", effort=HIGH)
-
-
-@RULE.fallback
-def quantized_layers(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
+RULE = Rule("XLA914", "quantized-layers", effort=HIGH, leftovers=HIGH)

@@ -37,19 +37,7 @@ def layer(size):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from ...finding import HIGH
+from ...rule import Rule
 
-from ...fallback import leftovers
-from ...finding import HIGH, Finding
-from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
-
-RULE = Rule("XLA910", "transformer-engine", effort=HIGH)
-
-
-@RULE.fallback
-def transformer_engine(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, HIGH)
+RULE = Rule("XLA910", "transformer-engine", effort=HIGH, leftovers=HIGH)

@@ -76,7 +76,7 @@ from ...rule import Rule
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO)
+RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO, words=("torch_xla",))
 
 
 @RULE.file

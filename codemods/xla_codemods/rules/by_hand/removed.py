@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA010", "torch-xla-removed")
+RULE = Rule("XLA010", "torch-xla-removed", words=("xla", "xrt_", "gpu_num_devices"))
 
 _SPAWN = "torch_xla.distributed.xla_multiprocessing.spawn"
 

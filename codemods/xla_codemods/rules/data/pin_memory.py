@@ -103,7 +103,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING)
+RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING, words=("pin_memory",))
 
 _ARGUMENTS = frozenset({"pin_memory", "pin_memory_device"})
 # Other arguments of a data loader: a dict that holds one of them beside `pin_memory` is its arguments.

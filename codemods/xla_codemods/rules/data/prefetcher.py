@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA404", "prefetcher", severity=WARNING)
+RULE = Rule("XLA404", "prefetcher", severity=WARNING, words=("stream",))
 
 # What a class has that hands batches out.
 _FEEDS = frozenset({"__iter__", "__next__", "next", "preload", "prefetch"})

@@ -95,7 +95,9 @@ from ...rule import Rule
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA117", "command-device", severity=WARNING)
+RULE = Rule(
+    "XLA117", "command-device", severity=WARNING, words=("typer", "fire", "tyro", "defopt", "exec")
+)
 
 _RUNNERS = frozenset({"fire.Fire", "typer.run", "tyro.cli", "defopt.run"})
 _MAKERS = ("typer.Option", "typer.Argument")

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA602", "collective", of_step="turn")
+RULE = Rule("XLA602", "collective", of_step="turn", words=("functional_collectives",))
 
 # Older names of the runtime's.
 _OLDER = {
@@ -190,7 +190,7 @@ def base_with_gradients(script: Script, call: ast.Call, scope: Scope) -> Iterato
 @RULE.file
 def functional(script: Script) -> Iterator[Finding]:
     """They go past the process group: in a rehearsal each process keeps its own value, or fails."""
-    if not script.source.mentions("functional_collectives") or _is_of_the_host(script):
+    if _is_of_the_host(script):
         return
     imports: list[ast.Import | ast.ImportFrom] = [n for n, _ in script.index.of(ast.Import)]
     imports += [node for node, _ in script.index.of(ast.ImportFrom)]

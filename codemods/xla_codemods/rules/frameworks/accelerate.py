@@ -209,12 +209,11 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         yield RULE.finding(script, cpu, message, severity=WARNING)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.subclass(*_ACCELERATORS)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class Mine(Accelerator)`, whose objects and `super().__init__` are given the same."""
-    if derives(script, node, _ACCELERATORS.__contains__):
-        for call in makings(script, node):
-            yield from accelerator(script, call, scope)
+    for call in makings(script, node):
+        yield from accelerator(script, call, scope)
 
 
 @RULE.call("accelerate.notebook_launcher", "accelerate.launchers.notebook_launcher")

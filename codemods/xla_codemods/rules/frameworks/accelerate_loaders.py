@@ -155,11 +155,9 @@ def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield from _patched(script, call)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.subclass(*MADE_WITH_ACCELERATE)
 def own_class(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """Calls of a class that derives from one of these; the class itself, where another module makes its objects."""
-    if not derives(script, node, MADE_WITH_ACCELERATE.__contains__):
-        return
     calls = [
         call
         for call, inner in script.index.calls_of(node.name)

@@ -121,7 +121,6 @@ from ...analysis.frameworks.values import (
     Fault,
 )
 from ...analysis.inference.values import SETTINGS
-from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import ERROR, HIGH, INFO, SAFE, WARNING, Finding
@@ -271,17 +270,22 @@ def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         yield from _of_call(script, call, _OF_LOADING)
 
 
-@RULE.node(ast.ClassDef)
-def of_classes(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
-    """`class CLI(LightningCLI)`, `class MyTrainer(L.Trainer)`, and the fields of arguments."""
-    for made, look in ((_CLIS, of_command_line), (_LIGHTNINGS, of_lightning)):
-        if derives(script, node, made.__contains__):
-            for call in makings(script, node):
-                yield from look(script, call, scope)
-    yield from _of_fields(script, node, scope)
+@RULE.subclass(*_CLIS)
+def of_command_lines(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class CLI(LightningCLI)`."""
+    for call in makings(script, node):
+        yield from of_command_line(script, call, scope)
 
 
-def _of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+@RULE.subclass(*_LIGHTNINGS)
+def of_trainers(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class MyTrainer(L.Trainer)`."""
+    for call in makings(script, node):
+        yield from of_lightning(script, call, scope)
+
+
+@RULE.subclass(*ARGUMENTS)
+def of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """The fields of a class that derives from transformers' arguments."""
     if not any(script.dotted(base, scope) in ARGUMENTS for base in node.bases):
         return

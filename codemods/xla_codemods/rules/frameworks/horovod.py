@@ -60,15 +60,14 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.optimizers import is_optimizer
-from ...fallback import leftovers
 from ...finding import INFO, LOW, MEDIUM, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA805", "horovod", effort=MEDIUM)
+RULE = Rule("XLA805", "horovod", effort=MEDIUM, leftovers=MEDIUM)
 
 
 @RULE.method("synchronize")
@@ -96,8 +95,3 @@ def _is_of_its_optimizer(script: Script, method: ast.expr) -> bool:
     if not isinstance(method, ast.Attribute) or not script.source.mentions("horovod"):
         return False
     return is_optimizer(script, method.value) or "opt" in ast.unparse(method.value).lower()
-
-
-@RULE.fallback
-def horovod(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, MEDIUM)

@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA818", "ignite")
+RULE = Rule("XLA818", "ignite", words=("ignite",))
 
 _OLD = "ignite uses names that torch_xla removed, and raises an exception: call `xla.patch_ignite()` first"
 _MIXED = "ignite has no mixed precision on XLA, and raises an exception: compute in float32 there, or write the step with `xla.autocast()` and pass it to `Engine`"
@@ -103,8 +103,6 @@ _MADE = ("ignite.engine.", "ignite.metrics.", "ignite.handlers.", "ignite.contri
 @RULE.file
 def patched(script: Script) -> Iterator[Finding]:
     """Before engines, metrics and handlers, on every way that leads to them."""
-    if not script.source.mentions("ignite"):
-        return
     calls = [(c, script.dotted(c.func, scope) or "") for c, scope in script.index.of(ast.Call)]
     made = {dotted for _, dotted in calls if dotted.startswith(_MADE)}
     for call, dotted in calls:

@@ -109,7 +109,6 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
-from ...analysis.projects.derivation import derives
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
@@ -165,12 +164,11 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, precision, message, effort=MEDIUM)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.subclass(*_MADE)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """`class MyTrainer(L.Trainer)`, whose objects and `super().__init__` are given the same."""
-    if derives(script, node, _MADE.__contains__):
-        for call in makings(script, node):
-            yield from trainer(script, call, scope)
+    for call in makings(script, node):
+        yield from trainer(script, call, scope)
 
 
 def _is_off(node: ast.expr) -> bool:

@@ -113,11 +113,10 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield from _patched(script, call)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.subclass(*_TRAINERS)
 def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """A class that derives from one of them may be made in another module, so that it is patched before the class."""
-    if derives(script, node, _TRAINERS.__contains__):
-        yield from _patched(script, node)
+    yield from _patched(script, node)
 
 
 def _patched(script: Script, node: ast.Call | ast.ClassDef) -> Iterator[Finding]:

@@ -184,7 +184,7 @@ def arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     yield from _of_call(script, call)
 
 
-@RULE.node(ast.ClassDef)
+@RULE.subclass(*ARGUMENTS)
 def own_arguments(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
     """Calls of a local class that derives from transformers'."""
     if any(script.dotted(base, scope) in ARGUMENTS for base in node.bases):

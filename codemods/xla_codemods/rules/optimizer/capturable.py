@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA305", "capturable", severity=WARNING)
+RULE = Rule("XLA305", "capturable", severity=WARNING, words=("capturable",))
 
 
 _MESSAGE = "`capturable=True` is for CUDA graphs and fails or is slow on XLA: remove it"
@@ -94,7 +94,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
 @RULE.file
 def in_dictionaries(script: Script) -> Iterator[Finding]:
     """`{"capturable": True}`, `group["capturable"] = True`."""
-    if script.source.mentions("capturable") and _has_optimizers(script):
+    if _has_optimizers(script):
         for node, _ in script.index.of(ast.Constant):
             if node.value == "capturable":
                 yield from _in_a_dictionary(script, node)

@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA304", "fused-argument")
+RULE = Rule("XLA304", "fused-argument", words=("fused",))
 
 _MESSAGE = "`fused=True` raises an exception for XLA parameters: use `fused=xla.supports_fused()`"
 _OPTIMIZER_CLASS = Pattern(r"optim", re.IGNORECASE)

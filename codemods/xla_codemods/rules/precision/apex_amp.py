@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA206", "apex-amp", of_step="precision")
+RULE = Rule("XLA206", "apex-amp", of_step="precision", words=("apex", "scale_loss"))
 
 _MESSAGE = "apex.amp fails without CUDA: use `xla.autocast()`"
 _STATE = (
@@ -278,7 +278,7 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
 @RULE.file
 def missed(script: Script) -> Iterator[Finding]:
     """`if not HAVE_APEX: raise ...`, and other tests whether there is apex."""
-    if not script.source.mentions("apex") or (script.project and script.project.has("apex")):
+    if script.project and script.project.has("apex"):
         return
     refused = {}
     for statement, test in complaints(script.index, "apex"):

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA207", "apex-fp16-utils", effort=HIGH)
+RULE = Rule("XLA207", "apex-fp16-utils", effort=HIGH, words=("apex",))
 
 _TOOLS = (
     "FP16_Optimizer FP16Model LossScaler DynamicLossScaler network_to_half prep_param_lists convert_network "

@@ -191,7 +191,12 @@ if TYPE_CHECKING:
     from ...analysis.script import Script
 
 RULE = Rule(
-    "XLA204", "grad-scaler", of_step="precision", severity=WARNING, behind={"host reads": REMOTE}
+    "XLA204",
+    "grad-scaler",
+    of_step="precision",
+    severity=WARNING,
+    behind={"host reads": REMOTE},
+    words=("scale",),
 )
 
 _MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
@@ -206,7 +211,7 @@ _WORDS = ("caler", ".scale(", ".unscale_(")
 @RULE.file
 def used(script: Script) -> Iterator[Finding]:
     """What is done with scalers, and the branches that have nothing left to decide."""
-    if not script.source.mentions("scale") or uses_accelerate(script):
+    if uses_accelerate(script):
         return
     if not any(word in script.source.text for word in _WORDS):
         return

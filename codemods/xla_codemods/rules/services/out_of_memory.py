@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM)
+RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM, words=("memory",))
 
 _MESSAGE = "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory runs out, mostly during compilation: catch RuntimeError as well"
 

@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA127", "profiler-ranges", severity=WARNING)
+RULE = Rule("XLA127", "profiler-ranges", severity=WARNING, words=("_time_total", "_memory_usage"))
 
 _MESSAGE = "is for NVIDIA's profilers and has no use on XLA: remove it, or use `torch.profiler.record_function`"
 _MARKS = (

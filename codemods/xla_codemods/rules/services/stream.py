@@ -125,7 +125,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA123", "stream", of_what_runs=True)
+RULE = Rule("XLA123", "stream", of_what_runs=True, words=("stream",))
 
 _MESSAGE = "CUDA streams do not exist on XLA: delete the stream and keep the code inside it; to prefetch, iterate over `xla.MpDeviceLoader`"
 _SAME = "without streams, which XLA does not have, both branches are the same: keep one"
@@ -134,8 +134,6 @@ _SAME = "without streams, which XLA does not have, both branches are the same: k
 @RULE.file
 def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
-    if not script.source.mentions("stream"):
-        return
     needed = set(script.needed)
     found = list(_all(script))
     if all(finding.edits for finding in found):

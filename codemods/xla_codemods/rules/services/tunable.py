@@ -60,15 +60,14 @@ from typing import TYPE_CHECKING
 from ...analysis.syntax import is_pure
 from ...catalog.submodules import TUNABLE_SETTING
 from ...edits import remove
-from ...fallback import leftovers
 from ...finding import INFO, LOW, Finding
-from ...rule import Rule, Unhandled
+from ...rule import Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA132", "tunable", severity=INFO, effort=LOW)
+RULE = Rule("XLA132", "tunable", severity=INFO, effort=LOW, leftovers=LOW)
 
 
 @RULE.call(*(f"torch.cuda.tunable.{name}" for name in TUNABLE_SETTING))
@@ -81,8 +80,3 @@ def setters(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, call, message, remove(script.statement(call)))
     else:
         yield RULE.finding(script, call, message)
-
-
-@RULE.fallback
-def others(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
-    yield from leftovers(RULE, script, unhandled, LOW)
