@@ -78,6 +78,8 @@ from ...analysis.nodes import walk
 from ...analysis.syntax import name_of
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, WARNING, Finding
+from ...flow.closure import reach
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -138,7 +140,7 @@ def add_graph(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 def _traced(script: Script, call: ast.Call, name: str) -> Iterator[Finding]:
     if not script.accelerated or script.training.is_inference(call):
         return
-    if call.args and _has_no_convolution(script, call.args[0], 3):
+    if call.args and _has_no_convolution(script, call.args[0]):
         return
     if not (_is_on_the_cpu(script, call) or _is_a_loss(script, call.args)):
         message = f"`{name}` fails on XLA for convolutions with gradients: call it under `torch.no_grad()`"
@@ -160,65 +162,53 @@ def _is_a_loss(script: Script, args: list[ast.expr]) -> bool:
 _CONVOLVES = Pattern(r"conv|net\b|model|backbone|encoder|decoder|module\(|self\.", re.IGNORECASE)
 
 
-def _has_no_convolution(script: Script, traced: ast.expr, depth: int) -> bool:
-    """True if `traced` is surely made of torch's layers that are none, or a function that calls no module."""
-    definition = script.value(traced).definition
-    if isinstance(traced, ast.Lambda) or isinstance(definition, (ast.FunctionDef, ast.Lambda)):
-        body = traced if isinstance(traced, ast.Lambda) else definition
-        return body is not None and _CONVOLVES.search(ast.unparse(body)) is None
-    if isinstance(definition, ast.ClassDef):
-        text = ast.unparse(definition).lower()
-        made = [n for n in walk(definition) if isinstance(n, ast.Call) and _makes(n)]
-        of_torch = all(isinstance(b, (ast.Name, ast.Attribute)) for b in definition.bases) and {
-            script.dotted(base) for base in definition.bases
-        } <= {"torch.nn.Module", "torch.nn.Sequential"}
-        return of_torch and "conv" not in text and all(_is_plain(script, n, depth) for n in made)
-    made_of = traced if isinstance(traced, ast.Call) else _value_of(script, traced)
-    return made_of is not None and _is_plain(script, made_of, depth)
-
-
-def _makes(call: ast.Call) -> bool:
-    func = call.func
-    name = name_of(func)
-    return name[:1].isupper()
-
-
-def _is_plain(script: Script, made: ast.expr, depth: int) -> bool:
-    """`nn.Linear(2, 2)`, `nn.Sequential(nn.Linear(2, 2), nn.ReLU()).to(device)`."""
-    while (
-        isinstance(made, ast.Call)
-        and isinstance(made.func, ast.Attribute)
-        and made.func.attr in {"to", "cuda", "train", "eval", "float"}
-    ):
-        made = made.func.value
-    if isinstance(made, (ast.Name, ast.Attribute)) and depth >= 0:
-        value = _value_of(script, made)
-        return value is not None and _is_plain(script, value, depth - 1)
-    if not isinstance(made, ast.Call) or depth < 0:
-        return False
-    dotted = script.dotted(made.func) or ""
-    if dotted.startswith("torch.nn.") and "conv" not in dotted.lower():
-        parts = [a for a in made.args if isinstance(a, ast.Call)]
-        opaque = dotted in _HOLDERS and len(parts) < len(made.args)
-        return not opaque and all(_is_plain(script, part, depth - 1) for part in parts)
-    return isinstance(script.value(made).definition, ast.ClassDef) and _has_no_convolution(
-        script, made, depth - 1
-    )
-
-
+_SAME = frozenset({"to", "cuda", "train", "eval", "float"})
 _HOLDERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.DataParallel"})
 
 
-def _value_of(script: Script, node: ast.expr) -> ast.expr | None:
-    """What the name or attribute `node` is given, if that is done once."""
-    text = ast.unparse(node)
-    given = [
-        statement.value
-        for statement in walk(script.tree)
-        if isinstance(statement, ast.Assign)
-        and any(ast.unparse(target) == text for target in statement.targets)
-    ]
-    return given[0] if len(given) == 1 else None
+def _has_no_convolution(script: Script, traced: ast.expr) -> bool:
+    """Return True if `traced` is surely made of torch's layers that are none, or a function that calls no module."""
+    parts = reach([traced], lambda part: _parts(script, part))
+    return all(_is_plain(script, part) for part in parts)
+
+
+def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions that `node` is made of: `nn.Linear(2, 2)` of `nn.Sequential(nn.Linear(2, 2)).to(device)`."""
+    definition = script.value(node).definition
+    match node:
+        case ast.Name() | ast.Attribute() if not isinstance(definition, ast.FunctionDef):
+            return sources(script, node)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _SAME:
+            return [owner]
+        case ast.Call(args=args):
+            inside = walk(definition) if isinstance(definition, ast.ClassDef) else iter(args)
+            calls = (part for part in inside if isinstance(part, ast.Call))
+            return [call for call in calls if name_of(call.func)[:1].isupper()]
+    return []
+
+
+def _is_plain(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` itself is known, and no convolution."""
+    definition = script.value(node).definition
+    match node:
+        case ast.Lambda():
+            return _CONVOLVES.search(ast.unparse(node)) is None
+        case ast.Name() | ast.Attribute():
+            if isinstance(definition, ast.FunctionDef):
+                return _CONVOLVES.search(ast.unparse(definition)) is None
+            return bool(sources(script, node))
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _SAME:
+            return True
+        case ast.Call(func=func, args=args):
+            dotted = script.dotted(func) or ""
+            if dotted.startswith("torch.nn."):
+                is_shown = dotted not in _HOLDERS or all(isinstance(a, ast.Call) for a in args)
+                return is_shown and "conv" not in dotted.lower()
+            if isinstance(definition, ast.ClassDef):
+                bases = {script.dotted(base) for base in definition.bases}
+                is_of_torch = bases <= {"torch.nn.Module", "torch.nn.Sequential"}
+                return is_of_torch and "conv" not in ast.unparse(definition).lower()
+    return False
 
 
 def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:
