@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ..scopes import Scope, resolve
 from ..syntax import is_cuda_string
 from . import library_types
+from .attributes import is_moved
 from .calls import call
 from .members import attribute_of, is_settings, section
-from .moved import is_moved
 from .values import (
     ACCEL,
     ARRAY,

@@ -22,8 +22,7 @@ from ..syntax import (
     walk_body,
 )
 from .annotations import annotated, kinds_of
-from .attributes import attributes_bound
-from .moved import settled
+from .attributes import attributes_bound, settled
 from .values import (
     ACCEL,
     ARGUMENTS,

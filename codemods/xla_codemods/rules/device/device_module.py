@@ -92,7 +92,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.checks.renamed_strings import is_xla_or_renamed
+from ...analysis.devices.checks.origins import is_xla_or_renamed
 from ...edits import Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule

@@ -125,7 +125,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.checks.flags import is_name_for_cuda
-from ...analysis.devices.checks.renamed_strings import is_renamed
+from ...analysis.devices.checks.origins import is_renamed
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.frameworks.lightning_modules import is_lightnings

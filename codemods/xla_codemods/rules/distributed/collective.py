@@ -63,7 +63,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.syntax import keyword
-from ...analysis.training.process_groups import COLLECTIVES, is_host_backend
+from ...analysis.training.ranks.guards import COLLECTIVES, is_host_backend
 from ...edits import DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule

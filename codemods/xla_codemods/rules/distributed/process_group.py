@@ -81,7 +81,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.process_groups import is_host_backend
+from ...analysis.training.ranks.guards import is_host_backend
 from ...edits import DropArgument, Edit, Replace
 from ...finding import Finding
 from ...rule import Rule

@@ -106,13 +106,19 @@ from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...analysis.training.process_groups import COLLECTIVES, group_of
 from ...analysis.training.ranks.divergence import (
     has_replicas,
     may_be_alone,
     reads_averages,
 )
-from ...analysis.training.ranks.guards import Guard, guard, is_of_host, rank_names
+from ...analysis.training.ranks.guards import (
+    COLLECTIVES,
+    Guard,
+    group_of,
+    guard,
+    is_of_host,
+    rank_names,
+)
 from ...edits import InsertBefore
 from ...finding import MEDIUM, Finding
 from ...flow.closure import reach

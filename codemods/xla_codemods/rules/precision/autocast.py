@@ -89,7 +89,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, unparsed
-from ...analysis.training.tensors.half_precision import bfloat16_for
+from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule

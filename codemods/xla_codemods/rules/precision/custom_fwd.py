@@ -69,7 +69,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.syntax import is_handed_on, keyword
-from ...analysis.training.tensors.half_precision import bfloat16_for
+from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import Edit, Replace
 from ...finding import Finding
 from ...rule import Rule

@@ -100,13 +100,13 @@ from ...analysis.inference.values import ACCEL, HOST
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
 from ...analysis.training.tensors.half_on_xla import halves_on_xla, is_true_on_xla
-from ...analysis.training.tensors.half_precision import (
+from ...analysis.training.tensors.kept_half import (
     bfloat16_for,
     converted_to,
     is_half,
+    keeps_half,
     may_be_on_the_device,
 )
-from ...analysis.training.tensors.kept_half import keeps_half
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...patterns import Pattern

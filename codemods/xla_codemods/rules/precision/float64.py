@@ -48,7 +48,7 @@ from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
 from ...analysis.syntax import keyword
-from ...analysis.training.tensors.half_precision import converted_to
+from ...analysis.training.tensors.kept_half import converted_to
 from ...finding import WARNING, Finding
 from ...rule import Rule
 

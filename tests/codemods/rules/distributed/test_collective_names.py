@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 import torch.distributed as dist
 
-from xla_codemods.analysis.training.process_groups import COLLECTIVES
+from xla_codemods.analysis.training.ranks.guards import COLLECTIVES
 from xla_codemods.engine import check
 from xla_migrate import runtime
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from .origins import is_cuda_word, is_device_text, pairs
+from .origins import is_cuda_word, is_device_text, is_renamed, is_xla_or_renamed, pairs
 from .pieces import pieces
-from .renamed_strings import is_renamed, is_xla_or_renamed
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile

@@ -15,7 +15,7 @@ from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, U
 from ...nodes import walk
 from ...syntax import keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
-from ..tensors.handed_tensors import is_handed_numbers_alone
+from ..tensors.losses import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
 

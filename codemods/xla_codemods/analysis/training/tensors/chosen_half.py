@@ -13,8 +13,7 @@ from ....flow.conditions import whole
 from ....patterns import Pattern
 from ...nodes import walk
 from ...syntax import name_of
-from .half_precision import is_half
-from .kept_half import keeps_half
+from .kept_half import is_half, keeps_half
 
 if TYPE_CHECKING:
     from ...script import Script

@@ -30,11 +30,11 @@ from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...syntax import statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
-from .handed_tensors import is_handed_a_tensor
 from .losses import (
     is_called_a_loss,
     is_computed_from_a_forward,
     is_computed_with,
+    is_handed_a_tensor,
     is_one_of_losses,
     returned_losses,
 )
