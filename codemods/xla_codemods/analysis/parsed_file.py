@@ -29,7 +29,7 @@ from .inference.values import (
 from .nodes import walk
 from .projects.callers import Callers
 from .scopes import Binding, FunctionNode, Scope, resolve
-from .syntax import is_pure
+from .syntax import CALLED_AS_INSTANCE, is_pure
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
@@ -339,10 +339,15 @@ class ParsedFile:
         return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
     def function_of(self, func: ast.expr) -> FunctionNode | None:
-        """Return the function or method of this file that `func` names."""
-        definition = self.value(func).definition
-        if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return definition
+        """Return the function or method of this file that a call of `func` runs; of an instance, `__call__` or `forward`."""
+        value = self.value(func)
+        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return value.definition
+        if isinstance(value.definition, ast.ClassDef) and not value.has(CLASS):
+            found = (
+                self.inference.method(value.definition, name) for name in sorted(CALLED_AS_INSTANCE)
+            )
+            return next((method[0] for method in found if method is not None), None)
         return self.local_method(func)
 
     def local_method(self, func: ast.expr, scope: Scope | None = None) -> FunctionNode | None:

@@ -256,13 +256,13 @@ def _words(node: ast.expr) -> set[str]:
 CALLED_AS_INSTANCE = frozenset({"__call__", "forward"})
 
 
-def names_given(made: ast.Call, parents: Mapping[ast.AST, ast.AST]) -> Iterator[str]:
+def names_given(made: ast.Call, parent: Callable[[ast.AST], ast.AST | None]) -> Iterator[str]:
     """The last names of what the instance `made` is bound to: `criterion`, of `self.criterion = Loss().to(device)`, too."""
     node: ast.AST = made
-    while isinstance(parents.get(node), (ast.Attribute, ast.Call)):  # .to(device), DDP(...)
-        node = parents[node]
-    around = parents.get(node)
-    statement = parents.get(around) if isinstance(around, ast.Tuple) else around
+    around = parent(node)
+    while isinstance(around, (ast.Attribute, ast.Call)):  # .to(device), DDP(...)
+        node, around = around, parent(around)
+    statement = parent(around) if isinstance(around, ast.Tuple) else around
     if not isinstance(statement, ast.Assign):
         return
     for target in statement.targets:

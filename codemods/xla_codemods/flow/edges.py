@@ -8,7 +8,15 @@ from typing import Protocol, TypeVar
 
 from ..analysis.bindings import ITERATED, Binding
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import argument_for, dict_entries, parameters, returned, unparsed
+from ..analysis.syntax import (
+    CALLED_AS_INSTANCE,
+    argument_for,
+    dict_entries,
+    names_given,
+    parameters,
+    returned,
+    unparsed,
+)
 
 N = TypeVar("N", bound=ast.AST)
 
@@ -97,11 +105,17 @@ def named(file: File, func: ast.expr) -> FunctionNode | None:
 
 
 def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
-    """Return the calls of the file by the name of `function`, or of its class for `__init__`."""
+    """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
     owner = file.parent(function)
-    is_made = isinstance(owner, ast.ClassDef) and function.name == "__init__"
-    name = owner.name if is_made and isinstance(owner, ast.ClassDef) else function.name
-    return [call for call, _ in file.index.calls_of(name)]
+    names, at_once = {function.name}, list[ast.AST | None]()
+    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        names = {owner.name}
+    elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+        made = [call for call, _ in file.index.calls_of(owner.name)]
+        names |= {name for call in made for name in names_given(call, file.parent)}
+        at_once = [file.parent(call) for call in made]  # C()(x)
+    by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
+    return [*by_name, *(call for call in at_once if isinstance(call, ast.Call))]
 
 
 def callers(file: File, function: FunctionNode) -> list[ast.Call]:

@@ -65,6 +65,17 @@ PROGRAMS = {
     "elements": "for x, (y, z) in [(1, (made(), 2))]:\n    used(y)",
     "elements of a comprehension": "[used(x) for x in (made(),)]",
     "a loop": "a = None\nfor i in range(2):\n    if a:\n        used(a)\n    a = made()",
+    "__call__": "class C:\n    def __call__(self, x):\n        used(x)\nC()(made())",
+    "__call__ of an attribute": """
+        class C:
+            def __call__(self, x):
+                used(x)
+        class D:
+            def __init__(self):
+                self.c = C()
+            def run(self):
+                self.c(made())
+        D().run()""",
 }
 # Flows that happen and have no edge yet.
 MISSING = {
@@ -95,7 +106,6 @@ MISSING = {
             def show(self):
                 used(self.x)
         C(made()).show()""",
-    "__call__": "class C:\n    def __call__(self, x):\n        used(x)\nC()(made())",
 }
 
 

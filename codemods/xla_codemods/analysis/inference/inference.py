@@ -357,9 +357,14 @@ class Inference:
                     yield given.value
 
     def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
-        """Yield `model(x)` if this file has `model = Net()`."""
-        made = [call for call, _ in self.calls(owner.name)]
-        for name in sorted({name for call in made for name in names_given(call, self.parents)}):
+        """Yield `model(x)` if this file has `model = Net()`, and `Net()(x)`."""
+        names: set[str] = set()
+        for made, scope in self.calls(owner.name):
+            names.update(names_given(made, self.parents.get))
+            around = self.parents.get(made)
+            if isinstance(around, ast.Call) and around.func is made:
+                yield around, scope
+        for name in sorted(names):
             yield from self.calls(name)
 
     def _definition(self, node: ast.AST, scope: Scope) -> Value:

@@ -194,7 +194,7 @@ class Callers:
 
 def _instances(made: Iterable[Call]) -> set[str]:
     """What the objects that these calls make are bound to."""
-    return {name for call in made for name in names_given(call.node, call.home.parents)}
+    return {name for call in made for name in names_given(call.node, call.home.parents.get)}
 
 
 def handed_to(method: str, index: Index) -> Iterator[ast.Call]:

@@ -92,7 +92,7 @@ class PassedArguments:
                 names |= {"__init__", *_heirs(name, view), *_heirs(name, target.view)}
             if owner is not None and function in CALLED_AS_INSTANCE:
                 made = [c for c, _ in view.indexed.calls_of(owner.name)]
-                names = {n for c in made for n in names_given(c, view.indexed.parents)}
+                names = {n for c in made for n in names_given(c, view.indexed.parents.get)}
             for each in sorted(names):
                 yield from ((view, call, scope) for call, scope in view.indexed.calls_of(each))
             yield from self.preparing(name, view)

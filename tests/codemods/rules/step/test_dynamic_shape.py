@@ -104,6 +104,33 @@ TYPED = "torch.tensor([b is None for b in batch], device=device, dtype=torch.boo
 
 
 @pytest.mark.parametrize(
+    ("made", "called"),
+    [
+        ("loss = Loss()", "loss(batch)"),
+        ("first, loss = 1, Loss()", "loss(batch)"),
+        ("pass", "Loss()(batch)"),
+    ],
+)
+def test_a_mask_in_an_object_that_is_called_in_a_loop(made: str, called: str) -> None:
+    program = f"""import torch
+device = torch.device("cuda")
+
+class Loss:
+    def __call__(self, batch):
+        return self.built(batch)
+
+    def built(self, batch):
+        return batch[batch[:, 4] > 1]
+
+{made}
+for batch in batches:
+    batch = batch.to(device)
+    {called}.sum().backward()
+"""
+    assert found(program) == [9]
+
+
+@pytest.mark.parametrize(
     ("mask", "caller", "lines"),
     [
         (TYPED, CALLED, [8]),
