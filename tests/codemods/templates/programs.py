@@ -414,6 +414,20 @@ from transformers import BertConfig, BertModel
 model = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=9))
 model.gradient_checkpointing_enable()
 """,
+    "names of devices": """
+import os, torch
+device = "cuda"
+device += f":{os.environ.get('LOCAL_RANK', 0)}"
+first_device = "cuda:0"
+print(first_device.split(":")[1], torch.ones(2, device=first_device).to(device))
+""",
+    "float16 of accelerate": """
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+AcceleratorState._reset_state(reset_partial_state=True)
+print(Accelerator(fp16=True).mixed_precision)
+AcceleratorState._reset_state(reset_partial_state=True)
+""",
     "timm": TRAIN
     + """
 from timm.utils import NativeScaler
