@@ -23,16 +23,21 @@ ORIGINS = ("torch_xla", "xla_migrate")
 
 
 class _Checks(dict[Any, Any]):
-    """A table of a rule, whose module is imported when one of the checks is needed."""
+    """A table of a rule, whose module is imported when one of the checks is needed; the keys are known before."""
 
     def __init__(self, module: str, table: str, keys: Iterable[Any]) -> None:
-        super().__init__(dict.fromkeys(keys))
+        super().__init__()
         self._module, self._table = module, table
+        self._keys = dict.fromkeys(keys)
 
-    def __getitem__(self, key: Any) -> Any:
-        check = super().__getitem__(key)
-        if check is None:
-            check = self[key] = getattr(import_module(self._module).RULE, self._table)[key]
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._keys)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __missing__(self, key: Any) -> Any:
+        check = self[key] = getattr(import_module(self._module).RULE, self._table)[key]
         return check
 
 
