@@ -29,6 +29,11 @@ class Binding(NamedTuple):
     dotted: str = ""  # of an import
 
     @property
+    def whole(self) -> ast.expr | None:
+        """Return the value of `name = value`; None for other bindings."""
+        return self.value if self.how == "assign" and not self.path else None
+
+    @property
     def part(self) -> ast.expr | None:
         """Return what is bound, of `a, b = 0, []` too; None for a part of what is no tuple."""
         value = self.value

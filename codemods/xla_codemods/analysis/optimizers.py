@@ -111,8 +111,7 @@ def _called(file: ParsedFile) -> frozenset[str]:
 
 def _gone_through(file: ParsedFile, node: ast.expr) -> str:
     """`self.optimizers` for the `o` of `for k, o in self.optimizers.items()`; nothing for other names."""
-    found = file.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-    loops = [b for b in found[1] if b.how == "for"] if found is not None else []
+    loops = [b for b in file.bindings(node) if b.how == "for"]
     around = dict.fromkeys(file.ancestors(node)) if loops else {}
     for binding in loops:
         loop = binding.node

@@ -242,8 +242,7 @@ class ParsedFile:
     def only_value(self, node: ast.AST) -> ast.expr | None:
         """Return what the name `node` is assigned, if that is its only binding."""
         bindings = self.bindings(node)
-        is_once = len(bindings) == 1 and bindings[0].how == "assign" and not bindings[0].path
-        return bindings[0].value if is_once else None
+        return bindings[0].whole if len(bindings) == 1 else None
 
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see; none if this file does not bind it."""

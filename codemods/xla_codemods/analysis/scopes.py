@@ -315,12 +315,9 @@ def _is_fallback(binding: Binding) -> bool:
         return True
     if binding.how != "assign":
         return False
-    value = binding.value
-    for index in binding.path:
-        if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= index < len(value.elts):
-            return False
-        value = value.elts[index]
-    return value is None or (isinstance(value, ast.Constant) and value.value in (None, False))
+    value = binding.part
+    is_empty = isinstance(value, ast.Constant) and value.value in (None, False)
+    return binding.value is None or is_empty
 
 
 __all__ = [

@@ -280,15 +280,11 @@ class Devices:
 
     def _is_bound_to_index(self, node: ast.expr, depth: int) -> bool:
         """`device = rank`, and nothing else."""
-        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        if found is None or depth >= 3:
-            return False
-        return all(
-            binding.how == "assign"
-            and not binding.path
-            and isinstance(binding.value, (ast.Name, ast.Attribute, ast.BinOp))
-            and self.is_index(binding.value, depth + 1)
-            for binding in found[1]
+        bindings = self.script.bindings(node) if depth < 3 else []
+        return bool(bindings) and all(
+            isinstance(binding.whole, (ast.Name, ast.Attribute, ast.BinOp))
+            and self.is_index(binding.whole, depth + 1)
+            for binding in bindings
         )
 
     def _is_current(self, node: ast.expr | None) -> bool:

@@ -66,10 +66,5 @@ def _is_placed(value: Value) -> bool:
 
 
 def _moves(binding: Binding, name: str) -> bool:
-    value = binding.value
-    if len(binding.path) == 1 and isinstance(value, (ast.Tuple, ast.List)):
-        at = binding.path[0]
-        value = value.elts[at] if 0 <= at < len(value.elts) else None
-    elif binding.path:
-        return False
+    value = binding.part
     return binding.how == "assign" and value is not None and is_moved(value, name)

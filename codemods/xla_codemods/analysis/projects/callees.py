@@ -241,8 +241,7 @@ class Callees:
             case ast.Name(id=name):
                 found = scope.find(name)
                 for binding in found[1] if found else ():
-                    if binding.how == "assign" and not binding.path:
-                        yield binding.value, found[0] if found else scope
+                    yield binding.whole, found[0] if found else scope
             case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
                 around = self.class_around(view, scope)
                 if around is not None and around in view.indexed.inference.scopes:

@@ -106,7 +106,7 @@ def tensor_behind(argument: ast.expr, scope: Scope, index: Index) -> ast.expr | 
     if found is None or found[0] is not scope or len(found[1]) != 1:
         return None
     (bound,) = found[1]
-    tensor = _read(bound.value) if bound.how == "assign" and not bound.path else None
+    tensor = _read(bound.whole)
     if not isinstance(tensor, ast.Name) or not _is_computed(tensor, scope):
         return None
     return None if _changes(tensor, argument, scope, index) else tensor

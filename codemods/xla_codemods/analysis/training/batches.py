@@ -218,13 +218,9 @@ class Batches:
             return True
         if isinstance(node, ast.IfExp):
             return self._is_cuda_type(node.body, depth) or self._is_cuda_type(node.orelse, depth)
-        found = self.script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        return found is not None and any(
-            binding.how == "assign"
-            and binding.value is not None
-            and depth < _DEPTH
-            and self._is_cuda_type(binding.value, depth + 1)
-            for binding in found[1]
+        return depth < _DEPTH and any(
+            binding.whole is not None and self._is_cuda_type(binding.whole, depth + 1)
+            for binding in self.script.bindings(node)
         )
 
     def _classify(self, node: ast.expr, body: Sequence[ast.AST], uses: _Uses, depth: int) -> None:

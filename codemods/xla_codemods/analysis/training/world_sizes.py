@@ -83,10 +83,7 @@ def is_counted(node: ast.expr, scope: Scope | None = None) -> bool:
         return True
     found = scope.find(last) if scope is not None and isinstance(node, ast.Name) else None
     return found is not None and all(
-        binding.how == "assign"
-        and not binding.path
-        and isinstance(binding.value, ast.Call | ast.Subscript)
-        and is_counted(binding.value)
+        isinstance(binding.whole, ast.Call | ast.Subscript) and is_counted(binding.whole)
         for binding in found[1]
     )
 

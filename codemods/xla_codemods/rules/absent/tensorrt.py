@@ -64,8 +64,7 @@ def _is_imported_where_asked_for(script: Script, node: ast.AST) -> bool:
     """`elif engine: import tensorrt as trt`: one of several ways to run a trained model, which training does not take."""
     while isinstance(node, (ast.Attribute, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
-    found = script.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-    imports = [b.node for b in found[1] if b.how == "import"] if found is not None else []
+    imports = [b.node for b in script.bindings(node) if b.how == "import"]
     return bool(imports) and all(
         script.function(statement) is not None
         and any(isinstance(around, ast.If) for around in script.ancestors(statement))

@@ -168,10 +168,8 @@ def _is_on_the_device(
         return _is_copied(script, node, scope, depth)
     if isinstance(node, (ast.Name, ast.Attribute)):
         return any(
-            binding.how == "assign"
-            and not binding.path
-            and binding.value is not None
-            and _is_on_the_device(script, binding.value, home, target, depth + 1)
+            binding.whole is not None
+            and _is_on_the_device(script, binding.whole, home, target, depth + 1)
             for binding, home in _bindings(script, node, scope)
         )
     return False

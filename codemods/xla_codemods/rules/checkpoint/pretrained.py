@@ -224,10 +224,7 @@ def _is_made_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
     if len(bindings) == 1 and isinstance(bindings[0].value, ast.Dict) and not bindings[0].path:
         return not bindings[0].value.keys and _is_filled_on_the_host(script, node.id, scope)
     return bool(bindings) and all(
-        b.how == "assign"
-        and not b.path
-        and isinstance(b.value, ast.DictComp)
-        and _is_made_on_the_host(script, b.value, scope)
+        isinstance(b.whole, ast.DictComp) and _is_made_on_the_host(script, b.whole, scope)
         for b in bindings
     )
 
@@ -281,11 +278,7 @@ def _is_made_by_a_library(script: Script, node: ast.expr, scope: Scope) -> bool:
     found = scope.find(node.id) if isinstance(node, ast.Name) else None
     bindings = found[1] if found is not None else []
     return bool(bindings) and all(
-        b.how == "assign"
-        and not b.path
-        and isinstance(b.value, ast.Call)
-        and _makes_a_model(script, b.value, scope)
-        for b in bindings
+        isinstance(b.whole, ast.Call) and _makes_a_model(script, b.whole, scope) for b in bindings
     )
 
 

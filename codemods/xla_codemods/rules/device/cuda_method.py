@@ -251,10 +251,8 @@ def _is_converted(script: Script, node: ast.expr, scope: Scope) -> bool:
     """Return True if `node` is a name for devices that the script makes, and that are converted there."""
     found = scope.find(node.id) if isinstance(node, ast.Name) else None
     return found is not None and all(
-        binding.how == "assign"
-        and not binding.path
-        and isinstance(binding.value, ast.Call)
-        and script.dotted(binding.value.func, found[0]) in _DEVICES
+        isinstance(binding.whole, ast.Call)
+        and script.dotted(binding.whole.func, found[0]) in _DEVICES
         for binding in found[1]
     )
 

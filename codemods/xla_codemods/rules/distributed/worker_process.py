@@ -165,10 +165,9 @@ def _pool(script: Script, node: ast.expr) -> ast.Call | None:
     """The call that has made the pool `node`, which is one of processes whatever way the program takes."""
     values: list[ast.expr | None] = [node]
     if isinstance(node, ast.Name):
-        found = script.index.scope(node).find(node.id)
-        values = [b.value for b in found[1]] if found is not None else []
+        values = [b.value for b in script.bindings(node)]
     elif isinstance(node, ast.Attribute):
-        owner = next((a for a in script.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+        owner = script.class_around(node)
         if owner is None or not isinstance(node.value, ast.Name) or node.value.id != "self":
             return None
         bound = script.inference.class_attributes(owner).get(node.attr, [])
@@ -187,10 +186,10 @@ def _makes_processes(script: Script, made: ast.Call) -> bool:
         return False
     context = made.func.value  # mp.get_context("spawn").Pool(4)
     if isinstance(context, ast.Name):
-        found = script.index.scope(context).find(context.id)
-        if found is None or len(found[1]) != 1 or found[1][0].value is None:
+        made_by = script.only_value(context)
+        if made_by is None:
             return False
-        context = found[1][0].value
+        context = made_by
     return isinstance(context, ast.Call) and script.dotted(context.func) in _CONTEXTS
 
 

@@ -396,8 +396,7 @@ _OF_STATES = Pattern(r"\.(?:state_dict|(?:named_)?parameters)\(")
 def _holds_states(script: Script, saved: ast.expr) -> bool:
     """True if what is saved are state dicts, by the calls in it or by those that gave it its name."""
     if isinstance(saved, ast.Name):
-        found = script.index.scope(saved).find(saved.id)
-        values = [b.value for b in found[1] if not b.path] if found is not None else []
+        values = [b.value for b in script.bindings(saved) if not b.path]
     else:
         values = [saved]
     return any(

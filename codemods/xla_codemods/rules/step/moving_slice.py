@@ -227,8 +227,7 @@ def _cuts_at_the_end(script: Script, part: ast.expr) -> bool:
         return False
     upper = part.upper
     if isinstance(upper, ast.Name):
-        found = script.index.scope(upper).find(upper.id)
-        upper = found[1][0].value if found is not None and len(found[1]) == 1 else None
+        upper = script.only_value(upper)
     match upper:
         case ast.BinOp(op=ast.Sub(), right=seen):
             return not isinstance(seen, ast.Constant)

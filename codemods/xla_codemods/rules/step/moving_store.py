@@ -156,8 +156,7 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
 def _may_be_a_list(script: Script, node: ast.expr) -> bool:
     """True if one of the bindings that are read is a list or a dict, which `xla.put` does not take."""
     return isinstance(node, ast.Name) and any(
-        binding.how == "assign" and not binding.path and isinstance(binding.value, _CONTAINERS)
-        for binding in script.reaching(node)
+        isinstance(binding.whole, _CONTAINERS) for binding in script.reaching(node)
     )
 
 

@@ -240,10 +240,7 @@ class Counters:
         """What the name `node` is bound to where it reaches; of anything else, itself."""
         if not isinstance(node, ast.Name):
             return [node]
-        return [
-            b.value if b.how == "assign" and not b.path else None
-            for b in self.script.reaching(node)
-        ]
+        return [binding.whole for binding in self.script.reaching(node)]
 
 
 def counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:

@@ -48,11 +48,7 @@ def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
             if bindings and all(b.how == "parameter" for b in bindings):
                 return _is_passed_a_mask(script, node, depth + 1)
             return bool(bindings) and all(
-                b.how == "assign"
-                and not b.path
-                and b.value is not None
-                and is_mask(script, b.value, depth + 1)
-                for b in bindings
+                b.whole is not None and is_mask(script, b.whole, depth + 1) for b in bindings
             )
     return False
 

@@ -162,8 +162,8 @@ class Sizes:
             return self._iterated(binding.node, binding.path[1:])
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             return self._handed(binding.node)
-        if binding.how == "assign" and not binding.path and binding.value is not None:
-            return self.variation(binding.value)
+        if binding.whole is not None:
+            return self.variation(binding.whole)
         return Variation.NONE
 
     def _iterated(self, loop: ast.For, path: tuple[int, ...]) -> Variation:

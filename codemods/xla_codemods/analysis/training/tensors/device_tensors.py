@@ -150,8 +150,7 @@ def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
         return False
     reaching = script.reaching(node) if isinstance(node, ast.Name) else []
     return bool(reaching) and all(
-        b.how == "assign" and not b.path and b.value is not None and may_be_read(script, b.value)
-        for b in reaching
+        b.whole is not None and may_be_read(script, b.whole) for b in reaching
     )
 
 
@@ -225,10 +224,7 @@ def _is_output(script: Script, node: ast.Name) -> bool:
     home, bindings = found
     reaching = flow.reaching(bindings, node, home, script.parents)
     return bool(reaching) and all(
-        b.how == "assign"
-        and not b.path
-        and isinstance(b.value, ast.Call)
-        and script.training.is_forward(b.value, home)
+        isinstance(b.whole, ast.Call) and script.training.is_forward(b.whole, home)
         for b in reaching
     )
 

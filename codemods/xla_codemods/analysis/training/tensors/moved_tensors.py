@@ -48,19 +48,12 @@ def _gives(script: ParsedFile, binding: Binding, home: Scope, depth: int) -> boo
     if binding.how == "parameter":
         given = _passed(script, binding, home)
         return bool(given) and all(is_moved(script, g, depth - 1) for g in given)
-    value = binding.value
-    if value is None or binding.how not in {"assign", "for"}:
+    if binding.value is None or binding.how not in {"assign", "for"}:
         return False
-    match binding.path, value:
-        case (), _:
-            return is_moved(script, value, depth - 1)
-        case (int(at),), ast.Tuple(elts=parts) | ast.List(elts=parts) if 0 <= at < len(parts):
-            return is_moved(script, parts[at], depth - 1)
-        case (int(at),), _:
-            return (at == ITERATED or binding.how == "assign") and are_moved(
-                script, value, depth - 1
-            )
-    return False
+    if binding.part is not None:
+        return is_moved(script, binding.part, depth - 1)
+    is_element = binding.path == (ITERATED,) or (binding.how == "assign" and len(binding.path) == 1)
+    return is_element and are_moved(script, binding.value, depth - 1)
 
 
 def are_moved(script: ParsedFile, node: ast.expr, depth: int = _DEEPEST) -> bool:
@@ -78,11 +71,8 @@ def are_moved(script: ParsedFile, node: ast.expr, depth: int = _DEEPEST) -> bool
             return are_moved(script, inner, depth)
     for binding, home in _bound(script, node):
         match binding:
-            case Binding(how="assign", path=(), value=ast.expr() as value):
+            case Binding(how="assign", part=ast.expr() as value):
                 if are_moved(script, value, depth - 1):
-                    return True
-            case Binding(how="assign", path=(int(at),), value=ast.Tuple(elts=parts)):
-                if 0 <= at < len(parts) and are_moved(script, parts[at], depth - 1):
                     return True
             case Binding(how="parameter"):
                 given = _passed(script, binding, home)
