@@ -110,16 +110,19 @@ def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    node = _whole(node)
     return node if isinstance(node, cst.BaseNumber) else _atom(node)
 
 
 def _clause(node: cst.BaseExpression) -> cst.BaseExpression:
     """An operand of `and`, `or` and `not`."""
+    node = _whole(node)
     return node if isinstance(node, (cst.Comparison, cst.UnaryOperation)) else _operand(node)
 
 
 def _branch(node: cst.BaseExpression) -> cst.BaseExpression:
     """The first branch or the test of a conditional expression."""
+    node = _whole(node)
     return _atom(node) if isinstance(node, (cst.IfExp, cst.Lambda, cst.NamedExpr)) else node
 
 

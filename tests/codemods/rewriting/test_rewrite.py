@@ -433,6 +433,9 @@ def test_a_function_whose_try_was_all_keeps_a_body() -> None:
         ("a = {'b': (torch.cuda.is_available())}", "a = {'b': xla.is_available()}"),
         ("a = (  # why\n    torch.cuda.is_available()\n)", "a = (  # why\n    xla.is_available()\n)"),
         ("assert(torch.cuda.is_available())", "assert(xla.is_available())"),
+        ("a = b or (torch.cuda.is_available())", "a = b or xla.is_available()"),
+        ("a = not (torch.cuda.is_available())", "a = not xla.is_available()"),
+        ("a = (torch.cuda.is_available()) if b else c", "a = xla.is_available() if b else c"),
     ],
 )  # fmt: skip
 def test_parentheses_of_what_becomes_a_call(before: str, after: str) -> None:

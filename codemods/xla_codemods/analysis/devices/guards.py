@@ -29,6 +29,7 @@ _NICKNAMES = {
     "liger_kernel": "liger",
     "msamp": "msamp|ms_amp|fp8",
     "nvidia": "dali",
+    "kernels": r"kernels_available|ha(?:s|ve)_kernels\b|find_spec\(.kernels",
 }
 _IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
 _ANY_ERROR = frozenset({"Exception", "BaseException", "AttributeError", "NameError", "OSError"})

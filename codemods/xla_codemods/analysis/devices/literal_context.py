@@ -13,6 +13,7 @@ from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
 from ..syntax import defaults, name_of, parameter_for, walk_body
 from .availability import OTHER_ACCELERATORS
+from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
 from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
 from .specs import (
@@ -85,6 +86,8 @@ def place(script: ParsedFile, node: ast.expr) -> str:
             return _element(script, node, parent)
         case ast.BinOp(op=ast.Add()) if isinstance(node, (ast.Tuple, ast.List)):
             return place(script, parent)  # `("cuda:0",) + args`
+        case ast.BinOp(op=ast.Add()) | ast.FormattedValue():
+            return _beside_an_index(script, node, parent)
         case ast.Subscript(value=display) if display is node and isinstance(
             node, (*_LISTS, ast.Dict)
         ):
@@ -93,6 +96,17 @@ def place(script: ParsedFile, node: ast.expr) -> str:
             return _given_by_lambda(script, parent)
         case ast.Compare():
             return TEST
+    return ELSEWHERE
+
+
+def _beside_an_index(script: ParsedFile, node: ast.expr, text: ast.expr) -> str:
+    """Return the place of `f"{node}:{rank}"` or `node + ":0"`, in which `node` stays a string."""
+    while isinstance(around := script.parent(text), (ast.JoinedStr, ast.BinOp)):
+        text = around
+    match pieces(text):
+        case [first, ":" | ":0", *rest] if first is node and len(rest) < 2:
+            found = place(script, text)
+            return NAME if found == SINK else found
     return ELSEWHERE
 
 

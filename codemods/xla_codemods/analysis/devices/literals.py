@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..nodes import walk
 from .availability import whole_choice
+from .checks.pieces import pieces
 from .literal_context import KEPT, NAME, SINK, place
 from .specs import Devices, Spec
 
@@ -77,6 +78,11 @@ class DeviceLiterals:
             spec = whole_choice(script, choice)
             if spec is None:
                 continue
+            numbered = self._numbered(choice)
+            if numbered is not None:
+                self._inside.update(walk(choice))
+                yield DeviceLiteral(numbered, place(script, numbered.node))
+                continue
             found = place(script, choice)
             if found == KEPT:  # whatever it is called, it is a device
                 found = NAME
@@ -99,6 +105,19 @@ class DeviceLiterals:
                 if spec is not None:
                     self._inside.update(_own_parts(node))
                     yield DeviceLiteral(spec, place(script, node))
+
+    def _numbered(self, choice: ast.IfExp) -> Spec | None:
+        """Return the device of `f"{choice}:{rank}"`."""
+        text: ast.AST = choice
+        while isinstance(around := self.script.parent(text), _OF_TEXTS):
+            text = around
+        match pieces(text) if isinstance(text, ast.expr) else []:
+            case [first, ":", ast.expr() as index] if first is choice:
+                return self.script.cached(Devices).numbered(text, index)  # type: ignore[arg-type]
+        return None
+
+
+_OF_TEXTS = (ast.FormattedValue, ast.JoinedStr, ast.BinOp)
 
 
 def _own_parts(node: ast.expr) -> Iterator[ast.AST]:

@@ -101,15 +101,16 @@ class Devices:
             case [str(text)]:
                 return _constant(node, text)
             case ["cuda:", ast.expr() as index]:
-                return self._numbered(node, index)
+                return self.numbered(node, index)
             case [ast.expr() as kind, ":", ast.expr() as index] if self._is_accelerator(kind):
-                return self._numbered(node, index)
+                return self.numbered(node, index)
             case [ast.expr() as kind, str(text)] if re.fullmatch(r":\d+", text):
                 if self._is_accelerator(kind) and not self.script.value(kind).has(STRING):
                     return Spec(node, int(text[1:]))
         return None
 
-    def _numbered(self, node: ast.expr, index: ast.expr) -> Spec | None:
+    def numbered(self, node: ast.expr, index: ast.expr) -> Spec | None:
+        """Return the device `node` with the number `index`."""
         match index:
             case ast.FormattedValue():
                 return None  # f"cuda:{rank:02d}"

@@ -189,6 +189,7 @@ class Training:
             optimizer = call.args[0] if call.args else keyword(call, "optimizer")
             return Step(call, optimizer, scaled=True)
         is_torchs = takes_only_a_closure(self.script, call, owner, scope)
+        is_torchs = is_torchs and not _is_unpacked(self.script, call)
         return Step(call, owner if is_torchs else None)
 
     @cached_property
@@ -391,6 +392,12 @@ class Training:
         if dotted == "torch.set_grad_enabled" and isinstance(node, ast.Call) and node.args:
             return isinstance(node.args[0], ast.Constant) and node.args[0].value is False
         return dotted in _NO_GRAD
+
+
+def _is_unpacked(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True for `done, norm = optimizer.step()`: PyTorch's optimizers return the loss."""
+    around = script.parent(call)
+    return isinstance(around, ast.Assign) and isinstance(around.targets[0], (ast.Tuple, ast.List))
 
 
 _NO_GRAD_WORDS = ("no_grad", "inference_mode", "set_grad_enabled")

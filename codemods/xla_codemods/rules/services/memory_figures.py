@@ -56,7 +56,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
-from ...edits import Replace
+from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -113,10 +113,29 @@ def renamed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = _last(script, call.func, scope)
     new = "reset_peak_memory_stats" if name in _RESETS else name
     text, holes = script.devices.given(device_argument(call))
-    edit = Replace(call, f"{script.xla}.{new}({text})", holes)
+    edit: Edit = Replace(call, f"{script.xla}.{new}({text})", holes)
+    if name in _RESETS and _follows_a_reset(script, call):
+        edit = remove(script.statement(call))
     yield RULE.finding(
         script, call, f"`{name}` fails on an XLA host: use the runtime's function", edit
     )
+
+
+def _follows_a_reset(script: Script, call: ast.Call) -> bool:
+    """Return True for the second of `reset_max_memory_allocated()` and `reset_max_memory_cached()`: both become one call."""
+    statement = script.statement(call)
+    block = script.block(statement)
+    before = block[: block.index(statement)][-1:]
+    match before:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(attr=name)) as other)] if (
+            name in _RESETS and script.is_all_of_statement(call)
+        ):
+            return _arguments(other) == _arguments(call)
+    return False
+
+
+def _arguments(call: ast.Call) -> list[str]:
+    return [ast.unparse(part) for part in (*call.args, *call.keywords)]
 
 
 @RULE.call(*_everywhere("memory_summary"))

@@ -87,6 +87,7 @@ RULE = Rule(
 _FIXED = frozenset(
     "expand flatten kthvalue pow repeat reshape roll split tile topk tril triu unfold view".split()
 )
+_NO_SIZES = frozenset({"dim", "dims", "input", "out", "sorted", "largest"})
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 _NEW_SIZE = frozenset({"size", "scale_factor"})
 _SIZED = FACTORIES - {
@@ -137,10 +138,13 @@ def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: C
     if name not in _LAST_NAMES and script.project is None:
         return False
     dotted = script.dotted(call.func, scope)
+    named = [k.value for k in call.keywords if k.arg not in _NO_SIZES]
     if dotted is None:
-        given = call.args if name in _FIXED and may_be_read(script, call.func.value) else []
+        is_read = name in _FIXED and may_be_read(script, call.func.value)
+        given = [*call.args, *named] if is_read else []
     elif dotted == f"torch.{name}" and name in _FIXED:
-        given = call.args[1:] if call.args and may_be_read(script, call.args[0]) else []
+        is_read = bool(call.args) and may_be_read(script, call.args[0])
+        given = [*call.args[1:], *named] if is_read else []
     elif dotted == f"torch.{name}" and name in _SIZED:
         given = call.args[: 1 if name == "full" else None] if may_be_read(script, call) else []
     elif dotted in _RESIZING:

@@ -343,8 +343,10 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
         if any(_waits_for_the_device(script, statement) for statement in loop.body):
             continue
         if BACKWARD in effects:
-            if _differentiates_its_elements(script, loop) and _step_follows(script, loop):
-                continue  # losses of one forward pass, which is one graph with the step
+            if _differentiates_its_elements(script, loop) and (
+                _are_losses(script, loop) or _step_follows(script, loop)
+            ):
+                continue  # losses of one forward pass, which is one graph with the code around it
             cut = (
                 _at_start(script, loop)
                 if _step_follows(script, loop)
@@ -450,6 +452,12 @@ def _differentiates_its_elements(script: Script, loop: Loop) -> bool:
     return bool(inside) and all(
         elements & {n.id for n in walk(call) if isinstance(n, ast.Name)} for call in inside
     )
+
+
+def _are_losses(script: Script, loop: Loop) -> bool:
+    """Return True if the iterations of `for loss in losses: loss.backward()` call nothing else."""
+    calls = [n for part in loop.body for n in walk(part) if isinstance(n, ast.Call)]
+    return all(isinstance(c.func, ast.Attribute) and c.func.attr == "backward" for c in calls)
 
 
 def _at_start(script: Script, loop: Loop) -> list[Edit]:

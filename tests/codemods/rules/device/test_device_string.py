@@ -227,3 +227,27 @@ def f(x, device, rank):
     assert migrated(source) == source
     other = source.replace("    return", "    else:\n        device = 'cpu'\n    return")
     assert "if xla.is_accelerator(device):" in migrated(other)
+
+
+CHOICE = '("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f'{CHOICE} + ":0"', 'xla.device_type() + ":0"'),
+        (f'{CHOICE} + ":" + str(rank)', "str(xla.xla_device(rank))"),
+        (f"f'{{{CHOICE}}}:{{rank}}'", "str(xla.xla_device(rank))"),
+        ('("cuda" if flag else "cpu") + ":0"', '(xla.device_type() if flag else "cpu") + ":0"'),
+    ],
+)
+def test_a_choice_gets_an_index(before: str, after: str) -> None:
+    source = (
+        f"import torch\ndef f(x, rank, flag):\n    device = {before}\n    return x.to(device)\n"
+    )
+    assert f"device = {after}\n" in migrated(source)
+
+
+def test_a_choice_next_to_other_text_is_no_device() -> None:
+    source = "import torch\nprint(('cuda' if fast else 'cpu') + ' runs', f\"{'cuda' if fast else 'cpu'}: 1\")\n"
+    assert migrated(source) == source

@@ -19,7 +19,7 @@ ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
         ("d = torch.device(args.device if torch.cuda.is_available() else 'cpu')",
          "d = xla.xla_device(args.device if xla.is_available() else 'cpu')"),
         ('d = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))',
-         "d = xla.xla_device(args.device or (xla.device_type()))"),
+         "d = xla.xla_device(args.device or xla.device_type())"),
         ("d = torch.device(args.device, rank)", 'd = xla.xla_device("{}:{}".format(args.device, rank))'),
         ("d = torch.device(args.gpu)", "d = xla.xla_device(args.gpu)"),
     ],

@@ -6,6 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
+from ...helpers import migrated
 from ..lines import codes, line
 
 
@@ -130,3 +131,15 @@ def test_a_message_that_xla_has_too_is_no_finding() -> None:
 )
 def test_a_statement_that_only_empties_the_cache_goes(before: str, after: str) -> None:
     assert line(f"{before}\nx = 1") == (f"{after}\nx = 1" if after else "x = 1")
+
+
+def test_several_resets_become_one() -> None:
+    source = """\
+import torch
+torch.cuda.reset_max_memory_allocated()
+torch.cuda.reset_max_memory_cached()
+torch.cuda.reset_peak_memory_stats(1)
+"""
+    after = migrated(source)
+    assert after.count("xla.reset_peak_memory_stats()") == 1
+    assert after.count("xla.reset_peak_memory_stats(1)") == 1

@@ -720,3 +720,16 @@ def fit(parts: Parts, batches):
 
     assert "        parts.optim.step()\n" in after("pack/fit.py")
     assert "xla.optimizer_step(self._optim)\n        xla.mark_step()" in after("pack/wrap.py")
+
+
+@pytest.mark.parametrize("target", ["done, norm", "done, (norm, _)", "[done, norm]"])
+def test_an_optimizer_that_returns_several_values_is_no_optimizer_of_torch(target: str) -> None:
+    source = f"""\
+import torch
+class Trainer:
+    def train_step(self, loss):
+        loss.cuda().backward()
+        {target} = self.optimizer.step()
+        return done
+"""
+    assert f"{target} = self.optimizer.step()" in migrated(source)

@@ -113,3 +113,29 @@ def train(model, optimizer):
 def test_a_place_that_is_counted_on(head: str, before: str, after: str, times: int) -> None:
     source = WALK.format(head=head, before=before, after=after)
     assert [code for _, code in findings(source)].count("XLA506") == times
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = torch.roll(x, random.randint(0, 7), dims=1)",
+        "x = torch.roll(x, shifts=random.randrange(4), dims=1)",
+        "x = x.roll(shifts=random.randint(0, 3), dims=-1)",
+        "k = random.randrange(4)\n        x = x.roll(shifts=(k, -k), dims=(0, 1))",
+        "x = x.repeat(repeats=random.randint(1, 3))",
+        "x = x.topk(k=random.randint(1, 3), dim=0)[0]",
+    ],
+)
+def test_random_numbers_by_name(line: str) -> None:
+    source = f"""\
+import random
+import torch
+def train(model, loader, optimizer):
+    model.cuda()
+    for x in loader:
+        x = x.cuda()
+        {line}
+        model(x).mean().backward()
+        optimizer.step()
+"""
+    assert "XLA510" in [code for _, code in findings(source)]

@@ -880,3 +880,28 @@ def test_a_module_that_steps_its_own_optimizer_in_its_forward_pass_is_not_cut_th
     )
     assert "xla.optimizer_step(self.optimizer)" in after
     assert "mark_step" not in after
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for loss in losses(x):\n            loss.backward()",
+        "for loss in losses(x):\n            loss.backward(retain_graph=True)",
+        "for k, loss in enumerate(losses(x)):\n            (loss * k).backward()",
+        "for loss in (losses(x) if flag else [losses(x)]):\n            loss.backward()",
+    ],
+)
+def test_losses_of_one_forward_pass_are_one_graph(body: str) -> None:
+    source = f"""\
+import torch
+class Trainer:
+    def train_batch(self, x):
+        {body}
+        return x
+
+    def fit(self, batches):
+        self.model.cuda()
+        for x in batches:
+            self.train_batch(x.cuda())
+"""
+    assert "mark_step" not in migrated(source).partition("def fit")[0]
