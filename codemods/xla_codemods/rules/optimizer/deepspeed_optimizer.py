@@ -72,7 +72,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.inference.library_types import RUNTIME
-from ...analysis.syntax import is_handed_on
+from ...analysis.syntax import is_handed_on, unparsed
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
     ADAM,
@@ -186,15 +186,23 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
     if not is_handed_on(node, script.parents):
         return
     equivalent = _EQUIVALENTS[script.dotted(node, scope) or ""]
-    if equivalent is _LAMB:  # it takes the same arguments
+    is_registered = _is_registered(script, node)
+    if equivalent is _LAMB and not is_registered:  # it takes the same arguments
         yield RULE.finding(script, node, _OF_RUNTIME, Replace(node, f"{script.xla}.BoundedLamb"))
-    elif stands_in(script, node, equivalent):
+    elif not is_registered and stands_in(script, node, equivalent):
         edit = Replace(node, script.spell(equivalent.target, scope))
         yield RULE.finding(script, node, _FIXED, edit)
     else:
         message = f"{_MESSAGE}: use {equivalent.target}"
         severity = _severity(script, node)
         yield RULE.finding(script, node, message, severity=severity, effort=MEDIUM)
+
+
+def _is_registered(script: Script, node: ast.expr) -> bool:
+    """Return True for `OPTIMIZERS.register_module(module=FusedLamb)`: settings name the class by its own name."""
+    parent = script.parent(node)
+    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and "regist" in unparsed(call.func).lower()
 
 
 @RULE.call(*_WITHOUT)

@@ -194,3 +194,24 @@ def test_states_of_8_bits_that_become_32_are_asked_for(call: str, safety: str) -
 def test_a_package_that_has_to_be_installed_is_named(call: str, told: bool) -> None:
     source = f"{HEAD}from apex.optimizers import FusedLAMB, FusedNovoGrad, FusedSGD\no = {call}\n"
     assert ("from timm" in check(source.encode())[-1].message) == told
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OPTIMIZERS.register_module(module=FusedLamb)",
+        "OPTIMIZERS.register(FusedLamb)",
+        "register_optimizer('lamb')(FusedLamb)",
+        "OPTIMIZERS.register_module()(FusedLamb)",
+        "REGISTRY.register_class(FusedLamb, force=True)",
+    ],
+)
+def test_a_class_that_is_registered_keeps_its_name(line: str) -> None:
+    source = f"import torch\nfrom deepspeed.ops.lamb import FusedLamb\n{line}\n"
+    assert line in migrated(source)
+    assert {"XLA303", "XLA906"} & {code for _, code in findings(source)}
+
+
+def test_a_class_that_is_bound_is_replaced() -> None:
+    source = "import torch\nfrom deepspeed.ops.lamb import FusedLamb\nkind = FusedLamb\n"
+    assert "kind = xla.BoundedLamb" in migrated(source)
