@@ -117,3 +117,20 @@ def test_with_other_line_ends() -> None:
 
     source = b"import torch\r\n\r\n# clear the cache\r\ntorch.cuda.empty_cache()\r\n\r\nx = 1\r\n"
     assert migrate(source).data == b"import torch\r\n\r\nx = 1\r\n"
+
+
+def test_a_comment_stays_above_the_blank_line_that_follows_what_is_removed() -> None:
+    source = (
+        "import torch\n\nif flag:\n"
+        "    # a comment\n    torch.cuda.empty_cache()\n\n    optimizer.step()\n"
+    )
+    after = migrated(source)
+    assert "if flag:\n    # a comment\n\n    xla.optimizer_step(optimizer)\n" in after
+
+
+def test_comments_of_several_removed_statements_stay_in_order() -> None:
+    source = (
+        "import torch\n\ndef f():\n    # one\n    torch.cuda.empty_cache()\n"
+        "    # two\n    torch.cuda.empty_cache()\n    x = 1\n"
+    )
+    assert migrated(source).endswith("def f():\n    # one\n    # two\n    x = 1\n")

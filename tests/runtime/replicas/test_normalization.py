@@ -125,6 +125,7 @@ def test_on_cuda_they_are_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_frozen_norms_have_torchs_gradients(
     device: torch.device, norm: nn.Module, shape: tuple[int, ...]
 ) -> None:
+    torch.manual_seed(0)
     norm(torch.randn(shape) * 3 + 1)  # statistics to freeze
     frozen = copy.deepcopy(norm).eval()
     moved = copy.deepcopy(frozen).to(device)

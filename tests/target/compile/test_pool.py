@@ -47,8 +47,8 @@ def test_a_process_that_dies_takes_only_its_graph() -> None:
 
 
 def test_one_that_hangs_is_ended() -> None:
-    replies = pool.run(sys.executable, [{"do": "hang"}, {"do": "b"}], 1, timeout=1.0)
-    assert "within 1 s" in replies[0]["error"]
+    replies = pool.run(sys.executable, [{"do": "hang"}, {"do": "b"}], 1, timeout=3.0)
+    assert "within 3 s" in replies[0]["error"]
     assert replies[1]["did"] == "b"
 
 
