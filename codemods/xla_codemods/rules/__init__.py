@@ -33,6 +33,9 @@ class _Checks(dict[Any, Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._keys)
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def __contains__(self, key: object) -> bool:
         return key in self._keys
 
