@@ -135,11 +135,11 @@ FRAMEWORKS: tuple[Row, ...] = (
         RAISES,
         {
             "TrainingArguments(optim)": (
-                'optim="adamw_torch"',
+                'optim="adamw_torch_fused" if xla.device_type() == "cuda" else "adamw_torch"',
                 "the default is a fused AdamW, which fails on XLA",
             ),
             "TrainingArguments(fp16)": (
-                "bf16=True",
+                'bf16=xla.device_type() != "cuda"',
                 "float16 needs a GradScaler: one more run and one more host read per step",
             ),
             "TrainingArguments(tf32)": ("", "needs an NVIDIA device: dropped"),
@@ -214,7 +214,7 @@ FRAMEWORKS: tuple[Row, ...] = (
         RAISES,
         {
             "Accelerator(mixed_precision)": (
-                'mixed_precision="bf16"',
+                'mixed_precision="fp16" if xla.device_type() == "cuda" else "bf16"',
                 "float16 needs a GradScaler, which synchronises at every step",
             ),
             "Accelerator.save_state": (
@@ -264,7 +264,10 @@ FRAMEWORKS: tuple[Row, ...] = (
                 'accelerator="auto"',
                 "Lightning's own XLA support takes TPUs; xla.patch_lightning() makes it take every XLA device",
             ),
-            "Trainer(precision)": ('precision="bf16-mixed"', "float16 needs a GradScaler"),
+            "Trainer(precision)": (
+                'precision="16-mixed" if xla.device_type() == "cuda" else "bf16-mixed"',
+                "float16 needs a GradScaler",
+            ),
             "Trainer(strategy)": (
                 'strategy="auto"',
                 'strategies "ddp", "fsdp" and "deepspeed" need CUDA or the CPU',
