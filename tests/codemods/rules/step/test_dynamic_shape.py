@@ -453,3 +453,41 @@ def test_what_trl_pads_always(given: str, expected: bool) -> None:
     )
     told = [f for f in check(text.encode()) if "as trl does" in f.message]
     assert bool(told) is expected
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        "x, mask = [t.cuda() for t in (x, mask)]",
+        "x, mask = (t.to('cuda') for t in (x, mask))",
+        "x, mask = map(move, (x, mask))",
+    ],
+)
+def test_a_mask_that_is_moved_with_other_tensors(moved: str) -> None:
+    program = f"""import torch
+net = torch.nn.Linear(4, 4).cuda()
+def train(x, mask):
+    mask = x.sum(1) > 0
+    {moved}
+    for _ in range(9):
+        out = net(x)
+        out[mask].sum().backward()
+"""
+    assert found(program) == [8]
+
+
+@pytest.mark.parametrize(("given", "lines"), [("chosen_mask", [7]), ("indices", [])])
+def test_a_parameter_called_mask_is_what_calls_pass(given: str, lines: list[int]) -> None:
+    program = f"""import torch
+net = torch.nn.Linear(4, 4).cuda()
+
+def learn(x, mask):
+    for _ in range(9):
+        out = net(x)
+        out[mask].sum().backward()
+
+def main(x, chosen_mask):
+    indices = torch.randperm(9)
+    learn(x.cuda(), {given}.cuda())
+"""
+    assert found(program) == lines

@@ -116,3 +116,42 @@ def test_a_step_gives_its_loss_whatever_it_is_given(given: str, is_read: bool) -
     source = STEP.format(given=given)
     assert ("XLA503" in {code for _, code in findings(source)}) is is_read
     assert ("print(step.item())" in migrated(source)) is is_read
+
+
+RETURNED = """import torch
+import torch.nn.functional as F
+
+class Trainer:
+    def train_step(self, x, y):
+        out = self.model(x)
+        loss = F.cross_entropy(out, y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        {returned}
+
+    def fit(self, loader):
+        self.model = torch.nn.Linear(4, 2).cuda()
+        for x, y in loader:
+            m = self.train_step(x.cuda(), y.cuda())
+            print(m["loss"].item())
+"""
+
+
+@each(
+    "returned",
+    [
+        'return {"loss": loss, "out": out}',
+        "return dict(loss=loss, n=1)",
+        'found = {"n": 1}\n        found["loss"] = loss\n        return found',
+        'found = {"n": 1}\n        found.update(loss=loss)\n        return found',
+        'return {**{"loss": loss}}',
+    ],
+)
+def test_a_loss_that_another_method_returns_in_a_dict(returned: str) -> None:
+    assert "xla.later(" in migrated(RETURNED.format(returned=returned))
+
+
+def test_a_number_that_another_method_returns_in_a_dict() -> None:
+    returned = 'return {"loss": loss.detach().cpu()}'
+    assert 'print(m["loss"].item())' in migrated(RETURNED.format(returned=returned))

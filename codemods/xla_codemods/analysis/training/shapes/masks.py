@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ....flow.closure import reach
-from ....flow.edges import passed
+from ....flow.edges import passed, sources
 from ...devices.specs import last_name
-from ...inference.values import NONE
+from ...inference.values import ACCEL, NONE, TENSOR
 from ...syntax import keyword
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
@@ -73,14 +73,34 @@ def _is_boolean(script: Script, node: ast.expr) -> bool:
 
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:
-    """`data.train_mask`, `batch["mask"]`, a parameter `mask`: by name, if nothing else is known."""
+    """`data.train_mask`, `batch["mask"]`: by name, if nothing else is known; a parameter `mask`, also if it is a tensor."""
+    allowed = {NONE, TENSOR, ACCEL} if isinstance(node, ast.Name) else {NONE}
+    if not _is_named_mask(script, node) or script.value(node).kinds - allowed:
+        return False
+    reached = reach([node], lambda each: _made_of(script, each))
+    return all(
+        _is_named_mask(script, each) or is_mask(script, each) or not script.value(each).kinds
+        for each in reached
+        if not _made_of(script, each)
+    )
+
+
+def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the sources of `node`, also through `mask.cuda()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
+            return [owner]
+    return sources(script, node)
+
+
+def _is_named_mask(script: Script, node: ast.expr) -> bool:
     name = last_name(node)
-    if name is None or not re.search(r"(?:^|_)mask$", name) or script.value(node).kinds - {NONE}:
+    if name is None or not re.search(r"(?:^|_)mask$", name):
         return False
     if not isinstance(node, ast.Name):
         return True
-    found = script.index.scope(node).find(node.id)
-    return found is not None and all(b.how in {"parameter", "for"} for b in found[1])
+    reaching = script.reaching(node)
+    return bool(reaching) and all(b.how in {"parameter", "for"} or b.path for b in reaching)
 
 
 def _is_given(script: Script, node: ast.expr) -> bool:

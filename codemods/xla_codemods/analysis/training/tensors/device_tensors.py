@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.containers import held
 from ....flow.edges import passed
 from ... import flow
 from ...frameworks.accelerator import uses_accelerate
@@ -138,7 +139,7 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
                 return True
             if "loss" in key and is_handed_a_tensor(script, node):
                 return True
-            return is_one_of_losses(script, node) or (not value.kinds and _is_put(script, node))
+            return is_one_of_losses(script, node) or _is_put(script, owner, key)
         case ast.Subscript():
             return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
@@ -165,15 +166,9 @@ def _gives_its_loss(script: Script, call: ast.Call) -> bool:
     )
 
 
-def _is_put(script: Script, node: ast.expr) -> bool:
-    """True if the file puts a tensor of the device, and nothing else, where `node` takes it: `losses["d"] = loss`."""
-    text = unparsed(node)
-    given = [
-        statement.value
-        for statement, _ in script.index.assignments(text)
-        for target in statement.targets
-        if isinstance(target, ast.Subscript) and unparsed(target) == text
-    ]
+def _is_put(script: Script, owner: ast.expr, key: str) -> bool:
+    """True if the file puts a tensor of the device, and nothing else, under `key`: `losses["d"] = loss`, `{"d": loss}`."""
+    given = held(script, owner, key)
     return bool(given) and all(
         not isinstance(value, ast.Subscript) and may_be_read(script, value) for value in given
     )
