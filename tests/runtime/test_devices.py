@@ -104,6 +104,7 @@ def test_eager_without_an_accelerator(eager: None) -> None:
         pytest.skip("this machine has one")
     assert xla.xla_device("cuda:1") == torch.device("cpu")
     assert not xla.is_available()
+    assert not xla.is_initialized()
     assert not xla.is_accelerator("cuda")
     assert not xla.is_accelerator(None)
     assert xla.device_type() == "cpu"

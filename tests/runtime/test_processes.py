@@ -224,8 +224,10 @@ from xla_migrate import runtime as xla
 xla.manual_seed(7)
 xla.manual_seed(8, device_only=True)
 assert not torch_xla._XLAC._xla_runtime_is_initialized()
+assert not xla.is_initialized()
 assert torch.initial_seed() == 7
 xla.xla_device()  # This process trains by itself.
+assert xla.is_initialized()
 assert xm.get_rng_state() == 8
 xla.manual_seed(9)
 assert xm.get_rng_state() == 9

@@ -63,7 +63,7 @@ DEVICES: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_initialized": ("xla.is_available()", "there is nothing to initialise")},
+        {"is_initialized": ("xla.is_initialized()", "it is False on an XLA host")},
         rule="XLA102",
     ),
     *rows(

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import devices, randomness, services
-from .devices import DeviceSpec, device_count, is_available, set_device
+from .devices import DeviceSpec, device_count, is_available, is_initialized, set_device
 from .precision import is_bf16_supported
 from .randomness import get_rng_state, get_rng_state_all, set_rng_state, set_rng_state_all
 from .services import Event, mem_get_info, reset_peak_memory_stats
@@ -81,11 +81,6 @@ def __getattr__(name: str) -> Any:
 
 def init() -> None:
     """Nothing: the device is initialised when it is first used."""
-
-
-def is_initialized() -> bool:
-    """True if there is an accelerator."""
-    return is_available()
 
 
 def current_device() -> int:

@@ -149,6 +149,20 @@ def is_available() -> bool:
     return device_type() != "cpu"
 
 
+def is_initialized() -> bool:
+    """True if this process has used the accelerator, as ``torch.cuda.is_initialized()``.
+
+    A process that has may not fork another one that uses it, and on XLA may not call ``launch``.
+
+    Returns:
+        True or False. Asking starts no device.
+
+    Example:
+        >>> method = "spawn" if xla.is_initialized() else "fork"
+    """
+    return backend().is_initialized()
+
+
 def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
     """True if ``x`` is on, or names, the accelerator.
 

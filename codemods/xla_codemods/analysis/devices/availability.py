@@ -24,6 +24,7 @@ AVAILABLE = frozenset(
         "torch.backends.cuda.is_built",
         "torch.backends.cudnn.is_available",
         f"{RUNTIME}.is_available",
+        f"{RUNTIME}.is_initialized",
     }
 )
 _OTHERS_AVAILABLE = Pattern(

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach
+from ...flow.edges import uses
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
@@ -60,9 +62,7 @@ _TAKES_INDEX = Pattern(
 )
 
 
-def _reads_an_index(script: ParsedFile) -> bool:
-    """Return True if the program takes the index out of a device's text: "cuda:0" needs one there."""
-    return script.cached(_takes_an_index)
+_SPLITS = frozenset({"partition", "rpartition", "rsplit", "split"})
 
 
 def _takes_an_index(script: ParsedFile) -> bool:
@@ -138,6 +138,19 @@ class Devices:
                 )
         return False
 
+    def _is_index_read(self, node: ast.AST) -> bool:
+        """Return True if the program may take the index out of the text `node`: "cuda:0" needs one there."""
+        script = self.script
+        if script.cached(_takes_an_index):
+            return True
+        reached = (
+            reach([node], lambda each: uses(script, each)) if isinstance(node, ast.expr) else []
+        )
+        return any(
+            isinstance(around := script.parent(each), ast.Attribute) and around.attr in _SPLITS
+            for each in reached
+        )
+
     # As the runtime says it.
 
     def device(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
@@ -153,7 +166,7 @@ class Devices:
     def string(self, spec: Spec) -> tuple[str, tuple[ast.expr, ...]]:
         """Text and holes of the runtime's name for the device `spec`: a string, as it was."""
         text, holes = self.index(spec)
-        if not text and not (spec.ordinal == 0 and _reads_an_index(self.script)):
+        if not text and not (spec.ordinal == 0 and self._is_index_read(spec.node)):
             return f"{self.script.xla}.device_type()", ()
         if not text:  # the index is read: "cuda:0" has one
             return f'{self.script.xla}.device_type() + ":0"', ()

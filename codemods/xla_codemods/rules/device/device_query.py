@@ -114,6 +114,7 @@ _AVAILABLE = (
     "accelerate.utils.imports.is_cuda_available",
 )
 _FLAGS = ("torch.has_cuda", "torch.cuda._initialized")
+_INITIALIZED = frozenset({"torch.cuda.is_initialized", "torch.cuda._initialized"})
 _COUNTS = (
     "torch.cuda.device_count",
     "torch._C._cuda_getDeviceCount",
@@ -153,11 +154,11 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     if chooses_kernels(script, call) or chooses_tests(script, call):
         script.settled.add(call.func)
         return
-    message = f"`{_written(call.func)}()` {_NONE}"
+    message = f"`{_written(call.func)}()` {_none(script, call.func)}"
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
         return
-    edit = Replace(call, f"{script.xla}.is_available()")
+    edit = Replace(call, f"{script.xla}.{_function(script, call.func)}()")
     if half := half_chosen_by(script, call):
         edits = bfloat16_instead(script, half)
         message = f"`{_written(call.func)}()` {_HALF}"
@@ -176,8 +177,17 @@ def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
         script.settled.add(node)
         return
     called = "()" if script.dotted(node, scope) in _FLAGS else ""
-    edit = Replace(node, f"{script.xla}.is_available{called}")
-    yield RULE.finding(script, node, f"`{_written(node)}` {_NONE}", edit)
+    edit = Replace(node, f"{script.xla}.{_function(script, node)}{called}")
+    yield RULE.finding(script, node, f"`{_written(node)}` {_none(script, node)}", edit)
+
+
+def _function(script: Script, node: ast.expr) -> str:
+    """Return the name of the runtime's function in place of `node`."""
+    return "is_initialized" if script.dotted(node) in _INITIALIZED else "is_available"
+
+
+def _none(script: Script, node: ast.expr) -> str:
+    return _NONE.replace("is_available", _function(script, node))
 
 
 @RULE.node(ast.Call, named=("hasattr",))

@@ -38,6 +38,13 @@ def device_type() -> str:
     return accelerator.type
 
 
+def is_initialized() -> bool:
+    kind = device_type()
+    module = None if kind == "cpu" else torch.get_device_module(kind)
+    started = getattr(module, "is_initialized", None)
+    return kind != "cpu" if started is None else bool(started())
+
+
 # Where torch keeps Parameter objects that move there. Elsewhere, on a native TPU or Neuron device, it
 # makes new ones: an optimizer that was built before would train nothing, and tied weights come apart.
 _SHARES_TYPES = frozenset({"cuda", "mps", "xpu", "hpu", "mtia"})

@@ -44,6 +44,10 @@ def device_type() -> str:
     return "xla"
 
 
+def is_initialized() -> bool:
+    return replicas.is_initialized()
+
+
 def device(index: int | None = None) -> torch.device:
     """The one of this process, whatever the index."""
     global _first_use

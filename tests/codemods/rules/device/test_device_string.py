@@ -189,6 +189,37 @@ def test_a_text_whose_index_is_read_has_one(use: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "read",
+    [
+        "where.split(':')[1]",
+        "index(where)",
+        "(where or '').partition(':')[2]",
+        "options['where'].rsplit(':', 1)[1]",
+        "Options(where).index()",
+    ],
+)
+def test_a_text_that_reaches_a_split_keeps_its_index(read: str) -> None:
+    source = f"""import torch
+
+def index(name):
+    return int(name.split(":")[1])
+
+class Options:
+    def __init__(self, name):
+        self.name = name
+
+    def index(self):
+        return self.name.split(":")[1]
+
+where = "cuda:0"
+options = {{"where": where}}
+torch.ones(2).to(where)
+print({read})
+"""
+    assert 'where = xla.device_type() + ":0"\n' in migrated(source)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         'base + ":" + str(rank)',
