@@ -67,9 +67,10 @@ def sets_half_flag(script: Script, test: ast.expr) -> bool:
         return False
     match script.statement(test):
         case ast.Assign(targets=[(ast.Name() | ast.Attribute()) as flag]):
-            name = flag.id if isinstance(flag, ast.Name) else flag.attr
-            calls = [script.parent(script.parent(use) or use) for use in _uses(script, flag)]
-            return _FLAG.search(name) is not None and not any(map(_calls_autocast, calls))
+            if _FLAG.search(flag.id if isinstance(flag, ast.Name) else flag.attr) is None:
+                return False
+            calls = (script.parent(script.parent(use) or use) for use in _uses(script, flag))
+            return not any(map(_calls_autocast, calls))
         case ast.Return():
             return _FLAG.search(getattr(script.function(test), "name", "")) is not None
     return False
