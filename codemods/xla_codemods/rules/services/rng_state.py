@@ -57,7 +57,7 @@ Functions that let reversible layers draw the same numbers again:
  class Deterministic(torch.nn.Module):
      def record(self, *args):
 -        if torch.cuda._initialized:
-+        if xla.is_available():
++        if xla.is_initialized():
 -            self.devices, self.states = get_device_states(*args)
 +            self.devices, self.states = [xla.xla_device()], [xla.get_rng_state()]
 

@@ -50,7 +50,7 @@ OTHERS = 'xla.device_type() != "cuda"'
         ("fp16=a or b", f"fp16=(a or b) and {CUDA}, bf16=(a or b) and {OTHERS}"),
         (
             'fp16={"x": True}["x"], bf16=b',
-            f'fp16={{"x": True}}["x"] and {CUDA}, bf16=b or (({{"x": True}}["x"]) and {OTHERS})',
+            f'fp16={{"x": True}}["x"] and {CUDA}, bf16=b or ({{"x": True}}["x"] and {OTHERS})',
         ),
         (
             'fp16=True, half_precision_backend="apex"',
