@@ -21,9 +21,9 @@ class Texts:
         self._where: dict[object, frozenset[str]] = {}
 
     def text(self, path: str) -> str:
-        """Return the file at `path`, decoded for searching."""
+        """Return the file at `path`, decoded for searching; nothing for a file that is analysed alone."""
         if path not in self._texts:
-            self._texts[path] = self.files[path].decode("utf-8", "replace")
+            self._texts[path] = self.files.get(path, b"").decode("utf-8", "replace")
         return self._texts[path]
 
     def with_word(self, word: str) -> frozenset[str]:

@@ -47,3 +47,7 @@ def test_a_word_is_found_as_a_whole_identifier_only() -> None:
     assert texts.with_word_like(Pattern(r"^train")) == {"a.py", "b.py", "c.py"}
     assert not texts.with_word_like(Pattern(r"train test"))
     assert texts.having(("train_", "absent")) == {"a.py"}
+
+
+def test_a_file_that_is_analysed_alone_has_no_text_among_the_programs() -> None:
+    assert Texts({}).text("train.py") == ""

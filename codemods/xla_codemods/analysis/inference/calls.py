@@ -404,7 +404,7 @@ _OF_DICTS = frozenset({"get", "items", "keys", "pop", "setdefault", "values"})
 
 def _dict_method(base: Value, name: str, node: ast.Call) -> Value:
     fields = base.fields or {}
-    element = join(*fields.values()) if fields else base.element or UNKNOWN
+    element = join(*fields.values(), *filter(None, [base.element]))
     match name, node.args:
         case "get" | "pop" | "setdefault", [ast.Constant(value=key), *_]:
             return fields.get(str(key), base.element or UNKNOWN)

@@ -18,6 +18,7 @@ from ..syntax import (
     is_static,
     name_of,
     names_given,
+    parameters,
     statements,
     walk_body,
 )
@@ -320,19 +321,43 @@ class Inference:
             if isinstance(owner, ast.ClassDef) and function.name == "__init__"
             else function.name
         )
-        by_text = self._calls_by_text(function.name) if method else ()
-        for call, scope in (*self.calls(called), *by_text):
+        calls = list(self.calls(called))
+        if method:
+            calls += self._calls_by_text(function.name)
+        if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+            calls += self._calls_of_instances(owner)
+        is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
+        for call, scope in calls:
+            if is_of_many:
+                skipped = method and not is_static(function)
+                yield self._others(name, function, call, scope, skipped)
+                continue
             argument = argument_for(name, function, call, skip_self=method)
             if argument is not None:
                 yield self.value(argument, scope)
-        if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
-            for call, scope in self._calls_of_instances(owner):
-                argument = argument_for(name, function, call, skip_self=True)
-                if argument is not None:
-                    yield self.value(argument, scope)
         if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
             home = owner.name if isinstance(owner, ast.ClassDef) else ""
             yield from self.handed(name, function, home)
+
+    def _others(
+        self, name: str, function: FunctionNode, call: ast.Call, scope: Scope, skipped: int
+    ) -> Value:
+        """Return what `call` passes for `*args` or `**kwargs`, whichever is called `name`; `skipped` is 1 for a method."""
+        if function.args.vararg is not None and function.args.vararg.arg == name:
+            own = len(function.args.posonlyargs) + len(function.args.args) - skipped
+            others = [each for each in call.args[own:] if not isinstance(each, ast.Starred)]
+            return Value(element=join(*(self.value(each, scope) for each in others)))
+        own_names = {parameter.arg for parameter in parameters(function)}
+        fields: dict[str, Value] = {}
+        elements: list[Value] = []
+        for each in call.keywords:
+            value = self.value(each.value, scope)
+            if each.arg is None:
+                fields |= value.fields or {}
+                elements += filter(None, [value.element])
+            elif each.arg not in own_names:
+                fields[each.arg] = value
+        return Value(element=join(*elements) if elements else None, fields=fields)
 
     def _calls_by_text(self, method: str) -> Iterator[tuple[ast.Call, Scope]]:
         """Yield `getattr(hook, name)(self)` of this file, if `name` may be the text `method`."""

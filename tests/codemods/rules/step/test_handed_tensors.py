@@ -104,3 +104,50 @@ def test_a_scaler_that_steps(line: str, lines: list[int]) -> None:
     data = modules.files["meters.py"]
     found = check(data, Options(), "meters.py", Project(modules, "meters.py"))
     assert [finding.line for finding in found if finding.code == "XLA503"] == lines
+
+
+ONE_FILE = """import torch
+import torch.nn.functional as F
+
+
+class Logger:
+    def update(self, name, *args, **kwargs):
+        {read}
+
+
+def train(model, batches, optimizer):
+    model.cuda()
+    logger = Logger()
+    for x, y in batches:
+        loss = F.cross_entropy(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses = {{"l1": loss, "n": len(x)}}
+        {call}
+"""
+EACH = "for k, v in kwargs.items():\n            self.sums[k] += v.item()"
+VALUES = "self.total += sum(v.item() for v in kwargs.values())"
+KEY = 'self.total += kwargs["loss"].item()'
+ARGS = "for v in args:\n            self.total += v.item()"
+
+
+@pytest.mark.parametrize(
+    ("read", "call", "is_read"),
+    [
+        (EACH, "logger.update('a', loss=loss)", True),
+        (EACH, "logger.update(name='a', loss=loss, n=1)", True),
+        (EACH, "logger.update('a', **losses)", True),
+        (EACH, "logger.update('a', **{k: v * 2 for k, v in losses.items()})", True),
+        (EACH, "logger.update('a', n=1, **{k: v * 2 for k, v in losses.items()})", True),
+        (VALUES, "logger.update('a', loss=loss)", True),
+        (KEY, "logger.update('a', loss=loss)", True),
+        (ARGS, "logger.update('a', loss, 1)", True),
+        (ARGS, "logger.update(loss)", False),
+        (KEY, "logger.update('a', n=loss)", False),
+        (EACH, "logger.update('a', n=1)", False),
+    ],
+)
+def test_star_arguments_of_the_same_file(read: str, call: str, is_read: bool) -> None:
+    source = ONE_FILE.format(read=read, call=call)
+    assert ("XLA503" in {f.code for f in check(source.encode())}) is is_read
