@@ -153,3 +153,22 @@ def test_meters_of_another_module_without_torch(made: str, line: str, lines: lis
     modules = Modules({name: text.encode() for name, text in files.items()})
     found = check(METERS.encode(), Options(), "meters.py", Project(modules, "meters.py"))
     assert [finding.line for finding in found if finding.code == "XLA503"] == lines
+
+
+@pytest.mark.parametrize(
+    "again", ["loss = loss.mean()", "kept['a'] = loss\n            loss = kept['a'].clone()"]
+)
+def test_a_loss_that_a_loop_of_a_training_step_computes_again(again: str) -> None:
+    source = f"""import lightning as L
+
+class Model(L.LightningModule):
+    def training_step(self, batch, index):
+        kept = {{}}
+        loss = self.model(batch).loss
+        for _ in range(2):
+            {again}
+        self.seen.append(loss.item())
+
+L.Trainer().fit(Model())
+"""
+    assert [f.code for f in check(source.encode())].count("XLA503") == 1

@@ -155,3 +155,25 @@ def test_a_loss_that_another_method_returns_in_a_dict(returned: str) -> None:
 def test_a_number_that_another_method_returns_in_a_dict() -> None:
     returned = 'return {"loss": loss.detach().cpu()}'
     assert 'print(m["loss"].item())' in migrated(RETURNED.format(returned=returned))
+
+
+@each(
+    "stored",
+    [
+        'd["a"] = d["a"].mean()',
+        'd["a"] = d["b"].mean()\n        d["b"] = d["a"].mean()',
+        'd["a"] = d["b"].data\n        d["b"] = d["a"].clone()',
+    ],
+)
+def test_entries_that_are_computed_of_each_other(stored: str) -> None:
+    source = f"""import torch
+
+def train(model, batches, optimizer, step):
+    for x in batches:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+        d = step(x)
+        {stored}
+        print(d["a"].item())
+"""
+    assert {"XLA001", "XLA503"}.isdisjoint(code for _, code in findings(source))

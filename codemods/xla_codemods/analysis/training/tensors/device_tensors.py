@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach
 from ....flow.containers import held
 from ....flow.edges import passed
 from ... import flow
@@ -98,6 +99,21 @@ def _reduced(script: Script, node: ast.expr) -> ast.expr | None:
 
 def may_be_read(script: Script, node: ast.expr) -> bool:
     """True if `node`, on which a method of tensors alone is called, is on the accelerator."""
+    results: list[bool] = []
+
+    def step(each: ast.expr) -> list[ast.expr]:
+        found = _is_read(script, each)
+        if isinstance(found, list) and found:
+            return found
+        results.append(bool(found))
+        return []
+
+    reach([node], step)
+    return bool(results) and all(results)
+
+
+def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
+    """Return True or False, or the expressions that decide: all of them have to be on the accelerator."""
     value = script.value(node)
     if value.has(TENSOR) and value.kinds & {ACCEL, HOST}:
         return value.has(ACCEL)
@@ -107,11 +123,11 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
         return True
     if value.kinds <= {TENSOR} and is_computed_with(script, node, losses(script)):
         return True
-    match node:  # what computes of a loss alone
+    match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
-            return may_be_read(script, inner)
+            return [inner]
         case ast.Attribute(value=inner, attr="data"):
-            return may_be_read(script, inner)
+            return [inner]
         case ast.Attribute(attr=name) if name in _OF_OUTPUTS:
             return (
                 _is_backwarded(script, node)
@@ -124,7 +140,7 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
                 or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
                 or is_handed_a_tensor(script, node)
-                or _is_given_in_a_hook(script, node, value)
+                or _assigned_in_a_hook(script, node, value)
             )
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
             return script.function(node) in called_in_steps(script)
@@ -139,20 +155,19 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
                 return True
             if "loss" in key and is_handed_a_tensor(script, node):
                 return True
-            return is_one_of_losses(script, node) or _is_put(script, owner, key)
+            return is_one_of_losses(script, node) or held(script, owner, key)
         case ast.Subscript():
             return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
 
 
-def _is_given_in_a_hook(script: Script, node: ast.expr, value: Value) -> bool:
-    """`loss = outputs.loss`, `loss = super().training_step(...)`, where a framework trains."""
+def _assigned_in_a_hook(script: Script, node: ast.expr, value: Value) -> list[ast.expr]:
+    """Return what `node` is assigned, where a framework trains: `loss = outputs.loss`; nothing if it may be another value."""
     if value.kinds or script.function(node) not in called_in_steps(script):
-        return False
+        return []
     reaching = script.reaching(node) if isinstance(node, ast.Name) else []
-    return bool(reaching) and all(
-        b.whole is not None and may_be_read(script, b.whole) for b in reaching
-    )
+    assigned = [b.whole for b in reaching if b.whole is not None]
+    return assigned if len(assigned) == len(reaching) else []
 
 
 def _gives_its_loss(script: Script, call: ast.Call) -> bool:
@@ -163,14 +178,6 @@ def _gives_its_loss(script: Script, call: ast.Call) -> bool:
     given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
     return bool(given) and all(
         isinstance(value, ast.Name) and _is_backwarded(script, value) for value in given
-    )
-
-
-def _is_put(script: Script, owner: ast.expr, key: str) -> bool:
-    """True if the file puts a tensor of the device, and nothing else, under `key`: `losses["d"] = loss`, `{"d": loss}`."""
-    given = held(script, owner, key)
-    return bool(given) and all(
-        not isinstance(value, ast.Subscript) and may_be_read(script, value) for value in given
     )
 
 
