@@ -17,6 +17,22 @@ from xla_migrate.verify.observe.process.patching import Patches
 Training = Callable[[], tuple[torch.nn.Module, torch.optim.Optimizer, Callable[[], Any]]]
 
 
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, factor: float) -> Any:
+        ctx.factor = factor
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> Any:
+        return given[0] * ctx.factor, None
+
+
+def scaled(factor: float) -> Callable[[Any], Any]:
+    """The same numbers; gradients times `factor`."""
+    return lambda x: _Scaled.apply(x, factor)  # type: ignore[no-untyped-call]
+
+
 def recorded(
     train: Callable[[], None],
     folder: Path,

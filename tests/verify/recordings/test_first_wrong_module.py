@@ -15,7 +15,7 @@ from xla_migrate.verify.judge.details import Details
 from xla_migrate.verify.recordings.first_wrong_module import WrongModule, first_wrong_module
 from xla_migrate.verify.recordings.optimizer_step import gradients
 
-from .detailed import details_of
+from .detailed import details_of, scaled
 
 D = 16
 
@@ -70,22 +70,6 @@ class Net(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return self.head(self.pool(x))
-
-
-class _Scaled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, factor: float) -> Any:
-        ctx.factor = factor
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *given: Any) -> Any:
-        return given[0] * ctx.factor, None
-
-
-def scaled(factor: float) -> Callable[[Any], Any]:
-    """The same numbers; gradients times `factor`."""
-    return lambda x: _Scaled.apply(x, factor)  # type: ignore[no-untyped-call]
 
 
 def after(change: Callable[[Any], Any]) -> Callable[[Any], None]:

@@ -18,7 +18,7 @@ from xla_migrate.verify.observe.process.patching import Patches
 from xla_migrate.verify.recordings.first_wrong_module import WrongModule, first_wrong_module
 from xla_migrate.verify.recordings.first_wrong_operation import StepDetails, first_wrong_operation
 
-from .detailed import recorded
+from .detailed import recorded, scaled
 
 Compute = Callable[[Any], Any]
 CALL = ("Sequential:1", 2)  # the block's second
@@ -32,21 +32,6 @@ class Block(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.compute(self.linear(F.layer_norm(x, (8,))))
-
-
-class Scaled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any, factor: float) -> Any:
-        ctx.factor = factor
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *given: Any) -> Any:
-        return given[0] * ctx.factor, None
-
-
-def scaled(x: Any, factor: float) -> Any:
-    return Scaled.apply(x, factor)  # type: ignore[no-untyped-call]
 
 
 def hooked(x: Any, factor: float) -> Any:
@@ -139,11 +124,11 @@ FORWARD: list[tuple[Compute, str]] = [
 ]
 BACKWARD: list[tuple[Compute, str]] = [
     (
-        lambda x: torch.softmax(F.gelu(scaled(x, 2.0)) * 0.5 + x, -1),
+        lambda x: torch.softmax(F.gelu(scaled(2.0)(x)) * 0.5 + x, -1),
         "the gradient of the result of `linear` (",
     ),
     (
-        lambda x: torch.softmax(scaled(F.gelu(x), 1.01) * 0.5 + x, -1),
+        lambda x: torch.softmax(scaled(1.01)(F.gelu(x)) * 0.5 + x, -1),
         "the gradient of the result of `gelu` (",
     ),
     (

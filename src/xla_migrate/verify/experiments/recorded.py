@@ -209,10 +209,13 @@ def _located(
         why = f"could not run in detail: {again.failure.message}"
         return [Judgement(Check.MODULES, Status.NOT_JUDGED, why)]
     exact = recording.runs[FLOAT32]
-    parted = located(*comparable(exact, again))
-    if parted.culprit is not None:
-        return parted.explained(_operation(run_target, exact, parted.culprit))
-    verdicts = parted.verdicts
+    reference, target = comparable(exact, again)
+    parted = located(reference, target)
+    culprit, verdicts = parted.culprit, parted.verdicts
+    if culprit is not None:
+        if culprit.event not in reference.traces[culprit.process].details.operations:
+            return verdicts  # a later step, compiled code or an older format
+        return parted.explained(_operation(run_target, exact, culprit))
     if len(references) == 1 or any(v.status is Status.FAILED for v in verdicts):
         return verdicts
     lower = run_target("migrated in bfloat16, in detail", BFLOAT16, DETAILS)

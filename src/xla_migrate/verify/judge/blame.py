@@ -94,9 +94,8 @@ def likeliest(
         away = abs(f.line - line) if f.path == path else 1 << 30
         return f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
 
-    elsewhere = (
-        [] if about is Check.NO_FALLBACK and path else findings
-    )  # one line calls the operation
+    # The line that calls an operation is the cause, if it is known.
+    elsewhere = [] if about is Check.NO_FALLBACK and path else findings
     return min([*on_it, *(f for f in elsewhere if id(f) in ranks)], key=order, default=None)
 
 
