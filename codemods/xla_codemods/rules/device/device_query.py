@@ -130,7 +130,6 @@ _HALF = (
     "is False on an XLA host, so float16 is not chosen there: for mixed precision choose bfloat16 with"
     " `xla.is_available()`"
 )
-_NONE = "is False on an XLA host: use `xla.is_available()`"
 
 
 @RULE.call(*_AVAILABLE)
@@ -154,7 +153,7 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     if chooses_kernels(script, call) or chooses_tests(script, call):
         script.settled.add(call.func)
         return
-    message = f"`{_written(call.func)}()` {_none(script, call.func)}"
+    message = f"`{_written(call.func)}()` {_false(_function(script, call.func))}"
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
         return
@@ -178,7 +177,7 @@ def is_available_itself(script: Script, node: ast.expr, scope: Scope) -> Iterato
         return
     called = "()" if script.dotted(node, scope) in _FLAGS else ""
     edit = Replace(node, f"{script.xla}.{_function(script, node)}{called}")
-    yield RULE.finding(script, node, f"`{_written(node)}` {_none(script, node)}", edit)
+    yield RULE.finding(script, node, f"`{_written(node)}` {_false(_function(script, node))}", edit)
 
 
 def _function(script: Script, node: ast.expr) -> str:
@@ -186,8 +185,8 @@ def _function(script: Script, node: ast.expr) -> str:
     return "is_initialized" if script.dotted(node) in _INITIALIZED else "is_available"
 
 
-def _none(script: Script, node: ast.expr) -> str:
-    return _NONE.replace("is_available", _function(script, node))
+def _false(instead: str) -> str:
+    return f"is False on an XLA host: use `xla.{instead}()`"
 
 
 @RULE.node(ast.Call, named=("hasattr",))
@@ -196,7 +195,7 @@ def has_attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
     if asks_whether_built(script, call) and not script.device_literals.is_inside(call):
         if not chooses_kernels(script, call):
             edit = Replace(call, f"{script.xla}.is_available()")
-            yield RULE.finding(script, call, f"`{_written(call)}` {_NONE}", edit)
+            yield RULE.finding(script, call, f"`{_written(call)}` {_false('is_available')}", edit)
 
 
 @RULE.reference("torch.version.cuda")
