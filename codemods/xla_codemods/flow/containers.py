@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ..analysis.syntax import unparsed
+from .calls import File, class_of_self
 from .closure import reach
-from .edges import File, class_of_self, sources
+from .edges import sources
 
 ANY = ""  # stands for all keys
 _LONGEST = 4  # keys of a nested entry; `d = d["next"]` leads to ever more

@@ -4,55 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Protocol, TypeVar
 
 from ..analysis.bindings import ITERATED, Binding
-from ..analysis.scopes import FunctionNode, Scope
+from ..analysis.scopes import FunctionNode
 from ..analysis.syntax import (
-    CALLED_AS_INSTANCE,
-    argument_for,
     dict_entries,
-    names_given,
+    is_static,
+    keyword,
+    name_of,
     parameters,
     returned,
     unparsed,
+    walk_body,
+)
+from .calls import (
+    FUNCTIONS,
+    File,
+    argument,
+    called,
+    callers,
+    class_around,
+    class_of_self,
+    derives,
+    named,
+    prepared,
+    properties,
 )
 
-N = TypeVar("N", bound=ast.AST)
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-class _Nodes(Protocol):
-    """The nodes of a file by type and name."""
-
-    def of(self, kind: type[N]) -> list[tuple[N, Scope]]: ...
-    def scope(self, node: ast.AST) -> Scope: ...
-    def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
-    def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
-    def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
-    def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]: ...
-    def assignments(self, text: str) -> list[tuple[ast.Assign, Scope]]: ...
-
-
-class File(Protocol):
-    """One parsed file. Scripts have these attributes."""
-
-    @property
-    def index(self) -> _Nodes:
-        """The nodes of the file."""
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        """Return the node that `node` is a part of."""
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield all nodes that `node` is a part of, the innermost first."""
-
-    def reaching(self, name: ast.Name) -> list[Binding]:
-        """Return the bindings that a read of `name` may see."""
-
-    def function_of(self, func: ast.expr) -> FunctionNode | None:
-        """Return the function or method of the file that `func` names."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 
 
 def sources(file: File, node: ast.expr) -> list[ast.expr]:
@@ -65,14 +44,18 @@ def sources(file: File, node: ast.expr) -> list[ast.expr]:
         case ast.NamedExpr(value=value) | ast.Await(value=value):
             return [value]
         case ast.Name(ctx=ast.Load()):
-            return [s for b in file.reaching(node) for s in _bound(file, node, b)]
-        case ast.Attribute(attr=name, ctx=ast.Load(), value=ast.Name(id="self")):
-            owner = class_of_self(file, node)
-            return [s for a in _attributes(file, owner, name) for s in _stored(file, a)]
+            bindings = [*file.reaching(node), *_in_other_functions(file, node)]
+            return [s for b in bindings for s in _bound(file, node, b)]
+        case ast.Attribute(ctx=ast.Load(), value=ast.Name(id="self")):
+            stored = [s for a in _attributes(file, node) for s in _stored(file, a)]
+            return [*stored, *_set(file, node), *_computed(file, node)]
         case ast.Attribute(ctx=ast.Load()):
-            return _assigned(file, node)
+            return [*_assigned(file, node), *_set(file, node), *_computed(file, node)]
         case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=str(key))):
-            return [*_assigned(file, node), *_entries(file, owner, key)]
+            found = [*_assigned(file, node), *_entries(file, owner, key)]
+            return [*found, *_rest(file, owner, key)]
+        case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=int(index))):
+            return _rest(file, owner)[index:][:1]
         case ast.Call():
             return _returned(called(file, node))
     return []
@@ -84,81 +67,67 @@ def uses(file: File, node: ast.expr) -> list[ast.expr]:
     return [use for use in found if any(source is node for source in sources(file, use))]
 
 
-def called(file: File, call: ast.Call) -> FunctionNode | None:
-    """Return the function of the file that `call` runs: `f()`, `x.f()`, or `__init__` of `C()`."""
-    return named(file, call.func)
-
-
-def named(file: File, func: ast.expr) -> FunctionNode | None:
-    """Return the function of the file that a call of `func` runs."""
-    definition: ast.AST | None = None
-    match func:
-        case ast.Name(id=name):
-            found = file.index.scope(func).find(name)
-            if found is not None and len(found[1]) == 1:
-                definition = found[1][0].node
-        case ast.Attribute(attr=name):
-            definition = _method(class_of_self(file, func), name)
-    if isinstance(definition, ast.ClassDef):
-        definition = _method(definition, "__init__")
-    return definition if isinstance(definition, _FUNCTIONS) else file.function_of(func)
-
-
-def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
-    """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
-    owner = file.parent(function)
-    names, at_once = {function.name}, list[ast.AST | None]()
-    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-        names = {owner.name}
-    elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
-        made = [call for call, _ in file.index.calls_of(owner.name)]
-        names |= {name for call in made for name in names_given(call, file.parent)}
-        at_once = [file.parent(call) for call in made]  # C()(x)
-    by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
-    return [*by_name, *(call for call in at_once if isinstance(call, ast.Call))]
-
-
-def callers(file: File, function: FunctionNode) -> list[ast.Call]:
-    """Return the calls of the file that run `function`."""
-    return [call for call in calls_by_name(file, function) if called(file, call) is function]
-
-
-def passed(file: File, function: ast.AST | None, name: str) -> list[ast.expr | None]:
-    """Return what each call by the name of `function` passes for its parameter `name`, or None."""
-    if not isinstance(function, _FUNCTIONS):
-        return []
-    return [argument(file, name, function, call) for call in calls_by_name(file, function)]
-
-
-def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
-    """Return what `call` passes to the parameter `name` of `function`."""
-    is_method = isinstance(file.parent(function), ast.ClassDef)
-    return argument_for(name, function, call, skip_self=is_method)
-
-
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
         value = binding.part
         return [] if value is None else [value]
     if binding.how == "for":
-        return _elements(binding.value, binding.path)
+        return _elements(file, binding.value, binding.path)
+    if binding.how == "with" and isinstance(binding.value, ast.Call):
+        return _yielded(called(file, binding.value), ["contextmanager"])
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
-    if binding.how != "parameter" or not isinstance(function, _FUNCTIONS):
+    if binding.how != "parameter" or not isinstance(function, FUNCTIONS):
         return []
-    given = (argument(file, node.id, function, call) for call in callers(file, function))
+    calls = (*callers(file, function), *prepared(file, function))
+    given = (argument(file, node.id, function, call) for call in calls)
     return [value for value in (*given, binding.value) if value is not None]
 
 
-def _elements(several: ast.expr | None, path: tuple[int, ...]) -> list[ast.expr]:
+def _in_other_functions(file: File, node: ast.Name) -> list[Binding]:
+    """Return the bindings of the variable `node` in functions that declare it `global` or `nonlocal`."""
+    if not file.index.of(ast.Global) and not file.index.of(ast.Nonlocal):
+        return []
+    inside, home = file.index.scope(node), file.index.scope(node).find(node.id)
+    names = file.index.names_of(home[0], node.id) if home is not None else []
+    stores = {s: None for n, s in names if isinstance(n.ctx, ast.Store)}
+    others = (scope for scope in stores if home is not None and scope not in (inside, home[0]))
+    return [binding for scope in others for binding in scope.bindings.get(node.id, ())]
+
+
+def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> list[ast.expr]:
     """Return what `path` takes of the elements: `loader` of `for name, loader in (("a", x), ("b", y))`."""
     if not path:
         return [] if several is None else [several]
-    if not isinstance(several, (ast.Tuple, ast.List)):
-        return []
-    taken = several.elts if path[0] == ITERATED else several.elts[path[0] : path[0] + 1]
-    return [each for element in taken for each in _elements(element, path[1:])]
+    taken: list[ast.expr] = []
+    match several:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            taken = parts if path[0] == ITERATED else parts[path[0] : path[0] + 1]
+        case ast.ListComp(elt=element) | ast.SetComp(elt=element) | ast.GeneratorExp(elt=element):
+            taken = [element] if path[0] == ITERATED else []
+        case ast.Call() if path[0] == ITERATED:
+            taken = _yielded(called(file, several), [])
+        case ast.Name() if path[0] == ITERATED:
+            taken = _rest(file, several)
+    return [each for element in taken for each in _elements(file, element, path[1:])]
+
+
+def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:
+    """Return what calls pass for the parameter `*owner`, or for the entry `key` of `**owner`."""
+    found: list[ast.expr | None] = []
+    for binding in file.reaching(owner) if isinstance(owner, ast.Name) else ():
+        arguments = file.parent(binding.node)
+        function = file.parent(arguments) if isinstance(arguments, ast.arguments) else None
+        if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
+            continue
+        if binding.node is arguments.kwarg:
+            found += [keyword(call, key) for call in callers(file, function)]
+        elif binding.node is arguments.vararg and not key:
+            is_bound = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
+            first = len(arguments.posonlyargs) + len(arguments.args) - is_bound
+            found += [a for call in callers(file, function) for a in call.args[first:]]
+    return [value for value in found if value is not None]
 
 
 def _returned(function: FunctionNode | None) -> list[ast.expr]:
@@ -167,23 +136,44 @@ def _returned(function: FunctionNode | None) -> list[ast.expr]:
     return list(returned(function))
 
 
-def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
-    """Return the class around `self.name`."""
-    if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-        return None
-    return next((a for a in file.ancestors(node) if isinstance(a, ast.ClassDef)), None)
-
-
-def _method(owner: ast.ClassDef | None, name: str) -> FunctionNode | None:
-    body = owner.body if owner is not None else []
-    return next((s for s in body if isinstance(s, _FUNCTIONS) and s.name == name), None)
-
-
-def _attributes(file: File, owner: ast.ClassDef | None, name: str) -> list[ast.Attribute]:
-    """Return each `self.name` of the class `owner`."""
-    if owner is None:
+def _yielded(function: FunctionNode | None, decorators: list[str]) -> list[ast.expr]:
+    """Return what `function` yields, if it has these decorators."""
+    if function is None or list(map(name_of, function.decorator_list)) != decorators:
         return []
-    return [node for node, _ in file.index.attributes(name) if class_of_self(file, node) is owner]
+    yields = (node for node in walk_body(function.body) if isinstance(node, ast.Yield))
+    return [node.value for node in yields if node.value is not None]
+
+
+def _computed(file: File, node: ast.Attribute) -> list[ast.expr]:
+    """Return what the property `node` returns."""
+    if node.attr not in file.index.cached(properties):
+        return []
+    function = named(file, node)
+    is_property = function in file.index.cached(properties)[node.attr]
+    return list(returned(function)) if function is not None and is_property else []
+
+
+def _attributes(file: File, read: ast.Attribute) -> Iterator[ast.Attribute]:
+    """Yield each `self.name` of the class around `read`, of its bases, and of the classes derived from it."""
+    owner = class_of_self(file, read)
+    for node, _ in file.index.attributes(read.attr) if owner is not None else ():
+        other = class_of_self(file, node)
+        if other is not None and owner is not None:
+            if other is owner or derives(file, owner, other) or derives(file, other, owner):
+                yield node
+
+
+def _set(file: File, node: ast.Attribute) -> list[ast.expr]:
+    """Return what `setattr` stores in the attribute `node`."""
+    found = []
+    for call, _ in file.index.calls_of("setattr"):
+        match call.args:
+            case [owner, ast.Constant(value=name), value] if name == node.attr:
+                is_self = unparsed(owner) == "self"
+                if unparsed(owner) == unparsed(node.value):
+                    if not is_self or class_around(file, call) is class_around(file, node):
+                        found.append(value)
+    return found
 
 
 def _assigned(file: File, node: ast.expr) -> list[ast.expr]:
@@ -214,26 +204,49 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
     if isinstance(parent, ast.expr):
         yield parent
     yield from _reads_of_entry(file, node, parent)
-    around = parent
-    while isinstance(around, (ast.Tuple, ast.List)):
+    yield from _reads_of_targets(file, node)
+    match parent:
+        case ast.Return() | ast.Yield():
+            function = file.index.scope(parent).function
+            for call in callers(file, function) if function is not None else ():
+                yield call
+                yield from _reads_of_targets(file, call)
+            if function is not None and function.name in file.index.cached(properties):
+                yield from (read for read, _ in file.index.attributes(function.name))
+        case ast.arguments():
+            owner = file.parent(parent)
+            yield from _parameters(file, owner) if isinstance(owner, FUNCTIONS) else ()
+        case ast.Call() | ast.keyword():
+            around = file.parent(parent) if isinstance(parent, ast.keyword) else parent
+            function = _passes_to(file, around) if isinstance(around, ast.Call) else None
+            yield from _parameters(file, function) if function is not None else ()
+            match around:
+                case ast.Call(args=[_, ast.Constant(value=str(name)), _]):
+                    yield from (read for read, _ in file.index.attributes(name))
+
+
+def _passes_to(file: File, call: ast.Call) -> FunctionNode | None:
+    """Return the function of the file that `call` runs, or that `partial` prepares."""
+    is_partial = name_of(call.func) == "partial" and call.args
+    return named(file, call.args[0] if is_partial else call.func)
+
+
+def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the reads of the variables that `node`, or an element of it, is bound to."""
+    around = file.parent(node)
+    while isinstance(around, (ast.Tuple, ast.List, *_COMPREHENSIONS)):
         around = file.parent(around)
     match around:
         case ast.Assign(targets=targets):
             yield from _loads(file, targets)
-        case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+        case (
+            ast.AnnAssign(target=target)
+            | ast.NamedExpr(target=target)
+            | ast.For(target=target)
+            | ast.comprehension(target=target)
+            | ast.withitem(optional_vars=ast.expr() as target)
+        ):
             yield from _loads(file, [target])
-        case ast.For(target=target) | ast.comprehension(target=target):
-            yield from _loads(file, [target])
-        case ast.Return():
-            function = file.index.scope(around).function
-            yield from callers(file, function) if function is not None else ()
-        case ast.arguments():
-            owner = file.parent(around)
-            yield from _parameters(file, owner) if isinstance(owner, _FUNCTIONS) else ()
-        case ast.Call() | ast.keyword():
-            call = file.parent(around) if isinstance(around, ast.keyword) else around
-            function = called(file, call) if isinstance(call, ast.Call) else None
-            yield from _parameters(file, function) if function is not None else ()
 
 
 def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:
@@ -267,3 +280,8 @@ def _parameters(file: File, function: FunctionNode) -> Iterator[ast.expr]:
     scope = file.index.scope(function.body[0])
     for arg in parameters(function):
         yield from (load for load, _ in file.index.names_of(scope, arg.arg))
+    for rest in filter(None, (function.args.vararg, function.args.kwarg)):
+        for load, _ in file.index.names_of(scope, rest.arg):
+            around = file.parent(load)
+            yield from [around] if isinstance(around, ast.Subscript) else ()
+            yield from _reads_of_targets(file, load)

@@ -76,9 +76,6 @@ PROGRAMS = {
             def run(self):
                 self.c(made())
         D().run()""",
-}
-# Flows that happen and have no edge yet.
-MISSING = {
     "a global": "a = 1\ndef f():\n    global a\n    a = made()\nf()\nused(a)",
     "star arguments": "def f(*args):\n    used(args[0])\nf(made())",
     "setattr": "class C: pass\nc = C()\nsetattr(c, 'x', made())\nused(c.x)",
@@ -106,6 +103,58 @@ MISSING = {
             def show(self):
                 used(self.x)
         C(made()).show()""",
+    "a nonlocal": """
+        def f():
+            a = 1
+            def g():
+                nonlocal a
+                a = made()
+            g()
+            used(a)
+        f()""",
+    "keywords of **": "def f(**options):\n    used(options['x'])\nf(x=made())",
+    "a loop over star arguments": "def f(*args):\n    for x in args:\n        used(x)\nf(made())",
+    "super().__init__": """
+        class B:
+            def __init__(self, x):
+                used(x)
+        class C(B):
+            def __init__(self, y):
+                super().__init__(y)
+        C(made())""",
+    "setattr of self": """
+        class C:
+            def __init__(self):
+                setattr(self, 'x', made())
+            def show(self):
+                used(self.x)
+        C().show()""",
+}
+# Flows that happen and have no edge yet.
+MISSING = {
+    "elements of a variable": "a = [made()]\nfor x in a:\n    used(x)",
+    "a dataclass": """
+        import dataclasses
+        @dataclasses.dataclass
+        class C:
+            x: object
+        used(C(made()).x)""",
+    "__enter__": """
+        class C:
+            def __enter__(self):
+                return made()
+            def __exit__(self, *error):
+                pass
+        with C() as x:
+            used(x)""",
+    "a decorated function": """
+        import functools
+        @functools.cache
+        def f():
+            return made()
+        used(f())""",
+    "an appended element": "a = []\na.append(made())\nfor x in a:\n    used(x)",
+    "a lambda": "f = lambda: made()\nused(f())",
 }
 
 

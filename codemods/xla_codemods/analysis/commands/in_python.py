@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.calls import calls_by_name
 from ...flow.closure import reach
-from ...flow.edges import calls_by_name, sources
+from ...flow.edges import sources
 from ..nodes import walk
 from ..syntax import keyword
 from .launchers import Word, commands

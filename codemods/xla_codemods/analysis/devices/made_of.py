@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
-from ...flow.edges import argument, calls_by_name
 from ..inference.library_types import RUNTIME
 from ..scopes import Scope
 from .literal_context import ELSEWHERE, KEPT, SINK, place

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ...flow.calls import argument, named
 from ...flow.closure import reach
 from ...flow.conditions import conditions
-from ...flow.edges import argument, named, sources
+from ...flow.edges import sources
 from ..inference.values import ACCEL, DEVICE, HOST, TENSOR
 from ..scopes import FunctionNode
 from ..syntax import keyword, parameters, walk_body

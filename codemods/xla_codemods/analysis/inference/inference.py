@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from ...flow.closure import reach
 from .. import flow
 from ..loops import is_called_a_loader
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
@@ -225,18 +226,14 @@ class Inference:
         return UNKNOWN
 
     def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
-        """The local class `definition` and those it derives from, each once: a class may take the name of its base."""
-        found: dict[ast.ClassDef, None] = {}
-        work = [definition]
-        while work:
-            owner = work.pop()
-            scope = self.scopes.get(owner)
-            if scope is None or owner in found:
-                continue
-            found[owner] = None
-            parents = (self.value(b, scope.parent or scope).definition for b in owner.bases)
-            work += reversed([p for p in parents if isinstance(p, ast.ClassDef)])
+        """Return the local class `definition` and those it derives from, each once."""
+        found = reach([definition], self._bases) if definition in self.scopes else {}
         return list(found)
+
+    def _bases(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        scope = self.scopes[definition].parent or self.scopes[definition]
+        parents = (self.value(base, scope).definition for base in definition.bases)
+        return [p for p in parents if isinstance(p, ast.ClassDef) and p in self.scopes]
 
     def _attribute(self, binding: Binding, home: Scope) -> Value:
         """Return the value of one binding in a class when it is read: for a property, the value that it returns."""

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...flow.calls import passed
 from ...flow.closure import reach
-from ...flow.edges import passed
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.calls import properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
 from ...patterns import Pattern
@@ -178,7 +179,7 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
     seen: set[ast.AST] = set()
     work = list(of)  # inner ones last
     known = {turn.node for turn in work}
-    properties = script.cached(_properties)
+    computed = script.index.cached(properties)
     while work:
         turn = work.pop()
         for node in _always(script, turn, seen):
@@ -187,8 +188,8 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
             if isinstance(node, ast.Call):
                 functions = [_called(script, node), *_handed_on(script, node)]
                 functions += script.cached(_Hooks).run_by(node, functions[0])
-            elif isinstance(node, ast.Attribute) and node.attr in properties:
-                functions = [_computed(script, node, properties[node.attr])]
+            elif isinstance(node, ast.Attribute) and node.attr in computed:
+                functions = [_computed(script, node, computed[node.attr])]
             for function in functions:
                 if function is not None and function not in known:
                     known.add(function)
@@ -230,22 +231,13 @@ def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]
 
 
 def _computed(
-    script: Script, node: ast.Attribute, properties: list[ast.FunctionDef]
+    script: Script, node: ast.Attribute, properties: list[FunctionNode]
 ) -> FunctionNode | None:
     """The one of `properties` that is computed where `node` is read."""
     if not isinstance(node.ctx, ast.Load):
         return None
     found = script.local_method(node)
     return found if found in properties else None
-
-
-def _properties(script: Script) -> dict[str, list[ast.FunctionDef]]:
-    """Functions by the names of the properties that they compute each time: `alpha`, of `log_alpha.exp().item()`."""
-    found: dict[str, list[ast.FunctionDef]] = {}
-    for function, _ in script.index.of(ast.FunctionDef):
-        if any(isinstance(d, ast.Name) and d.id == "property" for d in function.decorator_list):
-            found.setdefault(function.name, []).append(function)
-    return found
 
 
 def _called(script: Script, call: ast.Call) -> FunctionNode | None:

@@ -90,8 +90,8 @@ from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.workers import Workers
 from ...analysis.loops import LOOPS
 from ...finding import HIGH, Finding
+from ...flow.calls import callers
 from ...flow.closure import reach
-from ...flow.edges import callers
 from ...rule import Rule
 
 if TYPE_CHECKING:

@@ -165,7 +165,7 @@ from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
-from ...flow.edges import callers
+from ...flow.calls import callers
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE

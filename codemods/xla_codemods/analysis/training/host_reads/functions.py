@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.calls import argument, callers
 from ....flow.closure import reach
-from ....flow.edges import argument, callers
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import walk
 from ...projects.attribute_uses import uses_elsewhere

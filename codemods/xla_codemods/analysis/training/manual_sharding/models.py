@@ -10,8 +10,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.calls import argument, called
 from ....flow.closure import reach
-from ....flow.edges import argument, called
 from ....source import Source
 from ...syntax import argument_for, name_of, parameters, returned
 from ..tensors.parameters_of import Sources

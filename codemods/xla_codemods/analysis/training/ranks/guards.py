@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.calls import passed
 from ....flow.closure import reach
-from ....flow.edges import passed
 from ....patterns import Pattern
 from ...bindings import Binding
 from ...nodes import walk

@@ -6,7 +6,7 @@ import ast
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ....flow.edges import argument, callers
+from ....flow.calls import argument, callers
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import unparsed

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ....flow.calls import passed
 from ....flow.closure import reach
-from ....flow.edges import passed, sources
+from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
 from ...syntax import keyword

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....flow.edges import argument, callers
+from ....flow.calls import argument, callers
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, TENSOR
 from ...syntax import keyword, returned

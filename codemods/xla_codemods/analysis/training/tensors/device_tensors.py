@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.calls import passed
 from ....flow.closure import reach
 from ....flow.containers import held
-from ....flow.edges import passed
 from ... import flow
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps

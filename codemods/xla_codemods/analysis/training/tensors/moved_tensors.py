@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ....flow.edges import calls_by_name, passed
+from ....flow.calls import calls_by_name, passed
 from ...bindings import ITERATED, Binding
 from ...flow import reaching
 from ...inference.values import ACCEL, DEVICE, TENSOR

@@ -1,0 +1,152 @@
+"""The calls of a file, and the functions and methods that they run."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from ..analysis.bindings import Binding
+from ..analysis.scopes import FunctionNode, Scope
+from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given
+
+N = TypeVar("N", bound=ast.AST)
+T = TypeVar("T")
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Nodes(Protocol):
+    """The nodes of a file by type and name."""
+
+    def cached(self, make: Callable[[Any], T]) -> T: ...
+    def of(self, kind: type[N]) -> list[tuple[N, Scope]]: ...
+    def scope(self, node: ast.AST) -> Scope: ...
+    def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
+    def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
+    def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
+    def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]: ...
+    def assignments(self, text: str) -> list[tuple[ast.Assign, Scope]]: ...
+
+
+class _Classes(Protocol):
+    """The classes of a file."""
+
+    def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]: ...
+    def method(self, definition: ast.ClassDef, name: str) -> tuple[FunctionNode, Scope] | None: ...
+
+
+class File(Protocol):
+    """One parsed file. Scripts have these attributes."""
+
+    @property
+    def index(self) -> Nodes:
+        """The nodes of the file."""
+
+    @property
+    def inference(self) -> _Classes:
+        """The classes of the file."""
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """Return the node that `node` is a part of."""
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield all nodes that `node` is a part of, the innermost first."""
+
+    def reaching(self, name: ast.Name) -> list[Binding]:
+        """Return the bindings that a read of `name` may see."""
+
+    def function_of(self, func: ast.expr) -> FunctionNode | None:
+        """Return the function or method of the file that `func` names."""
+
+
+def called(file: File, call: ast.Call) -> FunctionNode | None:
+    """Return the function of the file that `call` runs: `f()`, `x.f()`, or `__init__` of `C()`."""
+    return named(file, call.func)
+
+
+def named(file: File, func: ast.expr) -> FunctionNode | None:
+    """Return the function of the file that a call of `func` runs."""
+    owner: ast.AST | None = None
+    method = "__init__"
+    match func:
+        case ast.Name(id=name):
+            found = file.index.scope(func).find(name)
+            owner = found[1][0].node if found is not None and len(found[1]) == 1 else None
+        case ast.Attribute(attr=method, value=ast.Call(func=ast.Name(id="super"))):
+            around = class_around(file, func)
+            owner = next(iter(file.inference.lineage(around)[1:]), None) if around else None
+        case ast.Attribute(attr=method):
+            owner = class_of_self(file, func)
+    if isinstance(owner, ast.ClassDef):
+        defined = file.inference.method(owner, method)
+        owner = defined[0] if defined is not None else None
+    return owner if isinstance(owner, FUNCTIONS) else file.function_of(func)
+
+
+def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
+    owner = file.parent(function)
+    names, at_once = {function.name}, list[ast.AST | None]()
+    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        names |= {heir.name for heir in _heirs(file, owner)}
+    elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+        made = [call for call, _ in file.index.calls_of(owner.name)]
+        names |= {name for call in made for name in names_given(call, file.parent)}
+        at_once = [file.parent(call) for call in made]  # C()(x)
+    by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
+    return [*by_name, *(call for call in at_once if isinstance(call, ast.Call))]
+
+
+def _heirs(file: File, owner: ast.ClassDef) -> list[ast.ClassDef]:
+    """Return `owner` and the classes of the file that derive from it."""
+    classes = (definition for definition, _ in file.index.of(ast.ClassDef))
+    return [heir for heir in classes if heir is owner or derives(file, heir, owner)]
+
+
+def derives(file: File, heir: ast.ClassDef, owner: ast.ClassDef) -> bool:
+    return bool(heir.bases) and owner in file.inference.lineage(heir)
+
+
+def callers(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file that run `function`."""
+    return [call for call in calls_by_name(file, function) if called(file, call) is function]
+
+
+def passed(file: File, function: ast.AST | None, name: str) -> list[ast.expr | None]:
+    """Return what each call by the name of `function` passes for its parameter `name`, or None."""
+    if not isinstance(function, FUNCTIONS):
+        return []
+    return [argument(file, name, function, call) for call in calls_by_name(file, function)]
+
+
+def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> ast.expr | None:
+    """Return what `call` passes to the parameter `name` of `function`."""
+    is_method = isinstance(file.parent(function), ast.ClassDef)
+    return argument_for(name, function, call, skip_self=is_method)
+
+
+def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
+    """Yield `f(x)` for each `partial(f, x)` of the file with `function`."""
+    for call, _ in file.index.calls_of("partial"):
+        if call.args and named(file, call.args[0]) is function:
+            yield ast.Call(call.args[0], call.args[1:], call.keywords)
+
+
+def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
+    """Return the class around `self.name`."""
+    is_of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
+    return class_around(file, node) if is_of_self else None
+
+
+def class_around(file: File, node: ast.AST) -> ast.ClassDef | None:
+    return next((a for a in file.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+
+def properties(index: Nodes) -> dict[str, list[FunctionNode]]:
+    """Return the properties of all classes of a file by their names."""
+    found: dict[str, list[FunctionNode]] = {}
+    for function, _ in index.of(ast.FunctionDef):
+        if "property" in map(name_of, function.decorator_list):
+            found.setdefault(function.name, []).append(function)
+    return found
