@@ -72,6 +72,7 @@ def _counts(before: str, after: str, folder: Path) -> tuple[tracing.Tracing, int
         ("", "model.weight.data.mul_(0.9 + 0.1 * loss.item())"),
         ("", "scale = loss.item()\n    print((x * scale).sum().item())"),
         ("started = copy.deepcopy(nn.Linear(6, 3).to(device))", "pass"),
+        ("", "print(x.median(dim=1).values.sum().item())"),  # no kernel: its operands are one graph
     ],
 )
 def test_as_many_graphs_as_a_run_compiles(before: str, after: str, tmp_path: Path) -> None:
@@ -102,3 +103,12 @@ def test_clones_are_a_graph_with_the_line_that_makes_them(tmp_path: Path) -> Non
     found, _ = _counts("", "best = copy.deepcopy(model.state_dict())", tmp_path)
     line = TRAINS.splitlines().index("    AFTER") + 1
     assert f"train.py:{line}" in {cause.where for cause in found.causes}
+
+
+@pytest.mark.e2e
+def test_causes_are_not_calls_of_the_preparation(tmp_path: Path) -> None:
+    found, _ = _counts("", "pass", tmp_path)
+    lines = TRAINS.splitlines()
+    built = lines.index("model = nn.Linear(6, 3).to(device)") + 1
+    assert f"train.py:{built}" not in {cause.where for cause in found.causes}
+    assert not any("another shape" in cause.cause for cause in found.causes)

@@ -66,6 +66,7 @@ def test_a_condition_that_is_the_same_in_all_steps(condition: str) -> None:
 def test_a_branch_that_only_raises_or_ends_the_loop() -> None:
     assert _found("step == 9", "raise ValueError(step)") == []
     assert _found("step == 9", "break") == []
+    assert _found("not math.isfinite(loss)", "print(loss); sys.exit(1)") == []
 
 
 def test_a_branch_that_ran_and_one_whose_condition_was_not_evaluated() -> None:
@@ -83,6 +84,9 @@ from xla_migrate import runtime as xla
 data = TensorDataset(torch.randn(64, 6), torch.randn(64, 3))
 model = torch.nn.Linear(6, 3).to(xla.xla_device())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for word in "fast", "slow":
+    if word not in ("fast", "slow"):
+        print("unknown option", word)
 for step, (x, y) in enumerate(xla.MpDeviceLoader(DataLoader(data, batch_size=4))):
     optimizer.zero_grad()
     loss = torch.nn.functional.mse_loss(model(x), y)
@@ -96,7 +100,7 @@ for step, (x, y) in enumerate(xla.MpDeviceLoader(DataLoader(data, batch_size=4))
 
 
 @pytest.mark.e2e
-def test_the_report_names_the_branch(tmp_path: Path) -> None:
+def test_the_report_names_the_branches_of_the_training(tmp_path: Path) -> None:
     script = tmp_path / "project" / "train.py"
     script.parent.mkdir()
     script.write_text(SCRIPT)

@@ -52,6 +52,7 @@ def _stack(*lines: int) -> tuple[str, ...]:
         ([14], [15], "if step (train.py:14)"),
         ([6, 8], [6, 8], ""),
         ([6], [5], ""),
+        ([6, 8], [1], ""),  # the earlier graph did not reach the `if`
     ],
 )
 def test_the_outermost_branch_is_reported(now: list[int], before: list[int], expected: str) -> None:
@@ -65,6 +66,20 @@ def test_a_function_called_in_a_branch_counts_as_the_branch() -> None:
     # Line 12 is in the `else` of the first `if`, and in the body of its `elif`.
     assert branches.differing(now, [_stack(6)]) == "if step % 4 == 0 (train.py:7)"
     assert branches.differing(now, [_stack(6), _stack(11)]) == "if step > 5 (train.py:11)"
+
+
+@pytest.mark.usefixtures("project")
+def test_a_statement_that_runs_once_is_no_branch(tmp_path: Path) -> None:
+    source = "f(1)\nif __name__ == '__main__':\n    for x in y:\n        f(x)\n"
+    (tmp_path / "main.py").write_text(source)
+    assert branches.differing([("main.py:4",)], [("main.py:1",)]) == ""
+
+
+@pytest.mark.usefixtures("project")
+def test_a_place_in_a_branch() -> None:
+    branch = "if step % 4 == 0 (train.py:7)"
+    assert branches.contains(branch, "train.py:8")
+    assert not branches.contains(branch, "train.py:6")
 
 
 @pytest.mark.usefixtures("project")

@@ -42,6 +42,13 @@ def watch(torch: Any) -> None:
         _seen.add(FORWARD if torch.is_grad_enabled() else EVALUATION)
 
     torch.nn.modules.module.register_module_forward_pre_hook(forward)
+    after_steps(_count_step)
+
+
+def _count_step() -> None:
+    global steps
+    steps += 1
+    _seen.add(STEP)
 
 
 def backward_place() -> str:
@@ -50,13 +57,7 @@ def backward_place() -> str:
 
 
 def after_steps(then: Callable[[], None]) -> None:
-    """Count optimizer steps, and call `then` after each."""
+    """Call `then` after each optimizer step that `watch` counts."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    def stepped(*_: Any) -> None:
-        global steps
-        steps += 1
-        _seen.add(STEP)
-        then()
-
-    register_optimizer_step_post_hook(stepped)
+    register_optimizer_step_post_hook(lambda *_: then())

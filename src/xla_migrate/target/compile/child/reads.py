@@ -101,13 +101,15 @@ class _Answers:
         self._times: Counter[str] = Counter()  # reads that were answered, by place
 
     def to_cpu(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Answer tensors that one graph computes, such as the operands of an operation without a kernel."""
+        self._tracer.take(tensors, "read")
         return [self._answer(tensor) for tensor in tensors]
 
     def to_copy(self, tensor: torch.Tensor, **options: Any) -> torch.Tensor | None:
         device = options.get("device")
         if tensor.device.type != "xla" or device is None or torch.device(device).type != "cpu":
             return None
-        answer = self._answer(tensor)
+        [answer] = self.to_cpu([tensor])
         return answer.to(options["dtype"]) if options.get("dtype") is not None else answer
 
     def copy(
@@ -115,12 +117,11 @@ class _Answers:
     ) -> torch.Tensor | None:
         if source.device.type != "xla" or target.device.type == "xla":
             return None
-        return target.copy_(self._answer(source))
+        return target.copy_(self.to_cpu([source])[0])
 
     def _answer(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != "xla":
             return tensor
-        self._tracer.take([tensor], "read")
         known = self._known(tensor)
         if known is not None:
             return known

@@ -55,6 +55,7 @@ def _torch_xla(torch_xla: Any, plan: plans.Plan) -> None:
     if plan.explain:
         shapes.install()
         counters.install(importlib.import_module("torch_xla.debug.metrics"))
+        phases.after_steps(unreached.forget_preparation)
         atexit.register(unreached.tell)
     if plan.ops:
         from . import kernels

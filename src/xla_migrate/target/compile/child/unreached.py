@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 from ....verify.observe.process import where
-from . import records
+from . import phases, records
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -19,6 +19,7 @@ _TOOL = 1  # sys.monitoring.COVERAGE_ID
 _WIDTH = 60  # of a condition that is quoted
 
 _reached: dict[str, set[int]] = {}  # lines of the project's files
+_earlier: dict[str, set[int]] = {}  # those that ran before the first optimizer step ended
 
 
 def watch() -> None:
@@ -37,15 +38,27 @@ def watch() -> None:
         sys.settrace(_called)
 
 
+def forget_preparation() -> None:
+    """After the first optimizer step, note all lines anew: later steps do not read options again."""
+    if phases.steps == 1:
+        _earlier.update(_reached)
+        _reached.clear()
+        if sys.version_info >= (3, 12):
+            sys.monitoring.restart_events()
+
+
 def tell() -> None:
     """Record the branches that were not reached."""
     if sys.gettrace() is _called:
         sys.settrace(None)
+    if phases.steps < 2:  # the first step has run each condition of the training
+        for file, lines in _earlier.items():
+            _reached.setdefault(file, set()).update(lines)
     for file, lines in sorted(_reached.items()):
         path = Path(file)
         if path.suffix == ".py" and path.is_file():
             source = path.read_text(encoding="utf-8", errors="replace")
-            for line, branch in unreached(source, lines):
+            for line, branch in unreached(source, lines, _earlier.get(file, set())):
                 name = file[len(where.in_project("")) :]
                 records.write("unreached", place=f"{name}:{line}", branch=branch)
 
@@ -66,23 +79,26 @@ def _line(frame: FrameType, event: str, argument: Any) -> Any:
     return _line
 
 
-def unreached(source: str, lines: set[int]) -> list[tuple[int, str]]:
+def unreached(
+    source: str, lines: set[int], earlier: Set[int] = frozenset()
+) -> list[tuple[int, str]]:
     """Return the line and the text of each `if` whose body, or `else`, did not run, if its condition can change.
 
     A condition on options of the script or on the model's settings is the same in all steps.
 
     Args:
         source: of a module.
-        lines: that ran.
+        lines: that ran in the training.
+        earlier: lines that ran before it.
     """
     tree = ast.parse(source)
     names, attributes = set(_changing_names(tree)), set(_changing_attributes(tree))
-    found = []
+    found, ran = [], lines | earlier
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and node.lineno in lines:
             branches = (("if", node.body), ("else of if", node.orelse))
             missed = [
-                word for word, body in branches if _computes(body) and not _has_run(body, lines)
+                word for word, body in branches if _computes(body) and not _has_run(body, ran)
             ]
             if missed and _changes(node.test, names, attributes, _parameters(tree, node)):
                 text = _shortened(ast.unparse(node.test))
@@ -96,13 +112,20 @@ def _has_run(body: Sequence[ast.stmt], lines: set[int]) -> bool:
 
 
 def _computes(body: Sequence[ast.stmt]) -> bool:
-    """Return True if a statement calls something, except to raise an error."""
-    return any(
+    """Return True if a statement calls something, and the script goes on after it."""
+    return not _ends(body) and any(
         isinstance(part, (ast.Call, ast.AugAssign))
         for statement in body
-        if not isinstance(statement, ast.Raise)
         for part in ast.walk(statement)
     )
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    """Return True if the last statement raises an error or calls `sys.exit()`."""
+    last = body[-1] if body else None
+    call = last.value if isinstance(last, ast.Expr) else None
+    is_exit = isinstance(call, ast.Call) and ast.unparse(call.func).endswith("exit")
+    return isinstance(last, ast.Raise) or is_exit
 
 
 def _changes(test: ast.expr, names: set[str], attributes: set[str], parameters: set[str]) -> bool:

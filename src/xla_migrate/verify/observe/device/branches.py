@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
 from ..process import where
 
+_SCOPES = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)
 _WIDTH = 60  # of a condition that is quoted
 
 
 class Branch(NamedTuple):
-    """One branch of an `if` statement, and the lines in it."""
+    """One branch of an `if` statement, the lines in it, and those of the loop or function around it."""
 
     file: str
     line: int
@@ -21,32 +22,59 @@ class Branch(NamedTuple):
     is_else: bool
     first: int
     last: int
+    around: range
+
+    @property
+    def lines(self) -> range:
+        return range(self.first, self.last + 1)
 
 
 def differing(now: Sequence[tuple[str, ...]], before: Sequence[tuple[str, ...]]) -> str:
     """Return the first branch that only one of two graphs took, or "".
 
+    Both have to run the code around the `if`: else the branch is not the reason why they differ.
+
     Args:
         now: for each call of the new graph, the script's lines that led to it, innermost first.
         before: likewise, of an earlier graph.
     """
-    ours, theirs = _taken(now), _taken(before)
-    for branch in (*(b for b in ours if b not in theirs), *(b for b in theirs if b not in ours)):
+    ours, theirs = _places(now), _places(before)
+    taken, left = _taken(ours), _taken(theirs)
+    for branch in (
+        *(b for b in taken if b not in left and _passed(b, theirs)),
+        *(b for b in left if b not in taken and _passed(b, ours)),
+    ):
         return f"if {branch.condition} ({branch.file}:{branch.line})"
     return ""
 
 
-def _taken(stacks: Iterable[tuple[str, ...]]) -> dict[Branch, None]:
+def contains(branch: str, place: str) -> bool:
+    """Return True if a `file:line` is in a branch that `differing` returned."""
+    return any(branch.endswith(f"({one.file}:{one.line})") for one in _around(place))
+
+
+def _places(stacks: Iterable[tuple[str, ...]]) -> list[str]:
+    return list(dict.fromkeys(place for stack in stacks for place in reversed(stack)))
+
+
+def _taken(places: Sequence[str]) -> dict[Branch, None]:
     """Return the branches in the order in which they were taken."""
-    lines = dict.fromkeys(place for stack in stacks for place in reversed(stack))
-    return {branch: None for place in lines for branch in _around(place)}
+    return {branch: None for place in places for branch in _around(place)}
+
+
+def _passed(branch: Branch, places: Sequence[str]) -> bool:
+    """Return True if code next to the branch has run, in the same loop or function."""
+    lines = (
+        int(line) for file, _, line in (p.rpartition(":") for p in places) if file == branch.file
+    )
+    return any(line in branch.around and line not in branch.lines for line in lines)
 
 
 @cache
 def _around(place: str) -> tuple[Branch, ...]:
     """Return the branches that a line is in, the outermost first."""
     file, _, line = place.rpartition(":")
-    return tuple(b for b in _branches(file) if b.first <= int(line) <= b.last)
+    return tuple(b for b in _branches(file) if int(line) in b.lines)
 
 
 @cache
@@ -56,16 +84,21 @@ def _branches(file: str) -> tuple[Branch, ...]:
             tree = ast.parse(source.read())
     except (OSError, ValueError, SyntaxError):
         return ()
-    found = []
-    for node in ast.walk(tree):
-        for is_else, body in enumerate(_bodies(node)):
-            if body:
-                condition = _shortened(ast.unparse(node.test))  # type: ignore[attr-defined]
-                last = body[-1].end_lineno or body[-1].lineno
-                line = node.lineno  # type: ignore[attr-defined]
-                branch = Branch(file, line, condition, bool(is_else), body[0].lineno, last)
-                found.append(branch)
+    found = list(_branches_in(tree, file, range(0)))
     return tuple(sorted(found, key=lambda b: (b.first, -b.last)))
+
+
+def _branches_in(node: ast.AST, file: str, around: range) -> Iterator[Branch]:
+    if isinstance(node, _SCOPES):
+        around = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    for is_else, body in enumerate(_bodies(node)):
+        if body:
+            condition = _shortened(ast.unparse(node.test))  # type: ignore[attr-defined]
+            last = body[-1].end_lineno or body[-1].lineno
+            line = node.lineno  # type: ignore[attr-defined]
+            yield Branch(file, line, condition, bool(is_else), body[0].lineno, last, around)
+    for child in ast.iter_child_nodes(node):
+        yield from _branches_in(child, file, around)
 
 
 def _bodies(node: ast.AST) -> tuple[Sequence[ast.stmt | ast.expr], ...]:

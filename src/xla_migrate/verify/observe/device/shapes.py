@@ -70,8 +70,8 @@ class TorchCall:
         return self.name, self.takes, self.gives, self.fixed
 
 
-FIRST = "the first graph with"
-SAME_CALLS = "the same calls as before on other tensors, as gradients or optimizer states that did not exist yet"
+FIRST = "the first graph"
+SAME_CALLS = "the same calls as before on new tensors, such as gradients or optimizer states that did not exist yet"
 UNEXPLAINED = ""  # no call of the script is part of the graph
 
 _calls: list[TorchCall] = []
@@ -128,14 +128,29 @@ def cause() -> Cause | None:
     """Return why the graph of the calls so far is new; None without a call."""
     if not _calls:
         return None
+    earlier = _most_alike(_calls, [_without_preparation(graph, _calls[0]) for graph in _graphs])
+    if earlier is None:
+        return Cause(where.caller(), f"{FIRST}, which ends here", True, "")
     first = next((c for c in _calls if (c.name, c.where) not in _seen), None)
-    earlier = _most_alike(_calls, list(_graphs))
-    taken = branches.differing([c.stack for c in _calls], [c.stack for c in earlier or ()])
-    if first is not None or earlier is None:
-        call = first or _calls[0]
-        return Cause(call.where, f"{FIRST} {call.name}()", True, taken if earlier else "")
+    taken = branches.differing([c.stack for c in _calls], [c.stack for c in earlier])
+    if first is not None:
+        return Cause(first.where, f"{FIRST} with {first.name}()", True, taken)
     place, text = explain(_calls, [earlier]) or (_calls[-1].where, SAME_CALLS)
+    if _is_in_all_branches(_calls, earlier) and not branches.contains(taken, place):
+        taken = ""
     return Cause(place, text, False, taken)
+
+
+def _is_in_all_branches(calls: list[TorchCall], earlier: list[TorchCall]) -> bool:
+    """Return True if the first call that differs calls the same function, with another shape or number."""
+    pairs = ((a, b) for a, b in zip(earlier, calls, strict=False) if a.kind != b.kind)
+    return next((a.name == b.name for a, b in pairs), False)
+
+
+def _without_preparation(graph: list[TorchCall], first: TorchCall) -> list[TorchCall]:
+    """Return a graph from the first call of the next one: before it, models are built and moved."""
+    starts = (i for i, c in enumerate(graph) if (c.name, c.where) == (first.name, first.where))
+    return graph[next(starts, 0) :]
 
 
 class _Notes(TorchFunctionMode):
