@@ -65,6 +65,11 @@ def written(folder: Path, files: dict[str, str]) -> Path:
             "lib/start.py": "from .engine import launch\ndef run(f):\n    launch(f, 2)\n",
             "lib/engine.py": LAUNCH,
         },
+        {"train.py": "from xla_migrate import runtime as xla\nxla.launch(main)\n"},
+        {
+            "train.py": "from engine import run\nrun(main)\n",
+            "engine.py": "from xla_migrate import runtime as xla\ndef run(f):\n    xla.launch(f)\n",
+        },
         {"train.py": JOIN + "run(2)\n"},
         {"train.py": "from engine import run\nrun(2)\n", "engine.py": JOIN},
         {
@@ -93,6 +98,7 @@ def test_scripts_that_start_their_own(tmp_path: Path, files: dict[str, str]) -> 
         },
         {"train.py": "from engine import launch\nlaunch(main\n", "engine.py": LAUNCH},  # no Python
         {"train.py": "launch(main, 2)\n", "engine.py": LAUNCH},  # another's
+        {"train.py": "import engine as xla\nxla.launch(main)\n", "engine.py": "launch = print\n"},
     ],
 )
 def test_scripts_that_torchrun_starts(tmp_path: Path, files: dict[str, str]) -> None:
