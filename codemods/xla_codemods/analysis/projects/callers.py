@@ -15,9 +15,10 @@ from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
 from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, names_given
-from .in_steps import is_beside_a_backward, is_in_a_step, on_elements, tensor_behind
+from .in_steps import computing, is_beside_a_backward, is_in_a_step, on_elements, tensor_behind
 from .project import TRAINS, Project
 
+_MODELS = ("def forward(",)
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
 
 
@@ -69,6 +70,20 @@ class Callers:
         return bool(owner) and any(
             is_in_a_step(c.node, c.home) for c in self._of_objects(function.name, owner)
         )
+
+    def are_in_a_model(self, function: ast.FunctionDef) -> bool:
+        """True if one of them, of a function of the module, is a part of what a model computes."""
+        self.project.asked = True
+        models = self.modules.having(_MODELS)
+        for other in sorted(self.modules.graph.importers.get(self.path, ())):
+            is_one = self._speaks_of(function.name, other) and other in models
+            index = self.modules.whole(other) if is_one else None
+            if index is not None and any(
+                index.function(call.node) in computing(index)
+                for call in self._calls_of(function.name, other, index)
+            ):
+                return True
+        return False
 
     def hand_a_tensor_for(self, read: ast.expr, function: FunctionNode, owner: str) -> bool:
         """True if one of them is in each step, and `read`, a parameter, or an attribute or an entry of one, is a tensor of

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from ...flow.closure import reach
 from ..index import Index
+from ..inference.values import MODULE
 from ..loops import scaled_by_name
 from ..nodes import walk
-from ..scopes import Scope
-from ..syntax import argument_for
+from ..scopes import FunctionNode, Scope
+from ..syntax import argument_for, walk_body
 
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -42,6 +43,46 @@ def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
     return any(
         not around.isdisjoint(_repeated_around(call, home)) for call, _ in home.calls_of("backward")
     )
+
+
+def computing(home: Index) -> frozenset[FunctionNode]:
+    """The `forward` methods of the module classes of a file, and what they call: methods of the same object, functions
+    of the file.
+    """
+    return home.cached(_computing)
+
+
+def _computing(home: Index) -> frozenset[FunctionNode]:
+    functions: dict[tuple[ast.ClassDef | None, str], FunctionNode] = {}
+    for function in _functions(home):
+        owner = home.parents.get(function)
+        if isinstance(owner, (ast.ClassDef, ast.Module)):
+            functions[owner if isinstance(owner, ast.ClassDef) else None, function.name] = function
+    models = [
+        c for c, scope in home.of(ast.ClassDef) if MODULE in home.inference.base_kind(c, scope)
+    ]
+
+    def called(function: FunctionNode) -> Iterator[FunctionNode]:
+        owner = home.parents.get(function)
+        for node in walk_body(function.body):
+            found = None
+            match node:
+                case ast.Call(func=ast.Name(id=name)):
+                    found = functions.get((None, name))
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                    found = (
+                        functions.get((owner, name)) if isinstance(owner, ast.ClassDef) else None
+                    )
+            if found is not None:
+                yield found
+
+    forwards = (functions.get((model, "forward")) for model in models)
+    return frozenset(reach([f for f in forwards if f is not None], called))
+
+
+def _functions(home: Index) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield from (function for function, _ in home.of(ast.FunctionDef))
+    yield from (function for function, _ in home.of(ast.AsyncFunctionDef))
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:

@@ -65,6 +65,7 @@ from typing import TYPE_CHECKING
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
+from ...analysis.training.turns import in_each_step
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -194,9 +195,9 @@ def _resizes(call: ast.Call, third: list[ast.expr]) -> str | None:
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:
-    """In a loop of a script that trains, or in what its modules compute."""
+    """In a loop of a script that trains, in what its modules compute, or in what runs in each of its steps."""
     if not (script.is_trained and script.runs_accelerated):
         return False
-    return script.function(node) in computing(script) or any(
-        isinstance(a, _LOOPS) for a in script.ancestors(node)
-    )
+    if node in in_each_step(script) or script.function(node) in computing(script):
+        return True
+    return any(isinstance(a, _LOOPS) for a in script.ancestors(node))

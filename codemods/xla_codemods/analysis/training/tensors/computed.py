@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
-from ...inference.values import MODULE, TENSOR
+from ...inference.values import TENSOR
+from ...projects import in_steps
 from ...scopes import Binding, FunctionNode, Scope
-from ...syntax import walk_body
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -18,40 +17,22 @@ _OTHERS = frozenset(
     "AdaptiveLogSoftmaxWithLoss GRU GRUCell LSTM LSTMCell Module ModuleDict ModuleList MultiheadAttention ParameterDict "
     "ParameterList RNN DataParallel FractionalMaxPool2d".split()
 )
-_computing: WeakKeyDictionary[Script, frozenset[FunctionNode]] = WeakKeyDictionary()
 
 
-def computing(script: Script) -> frozenset[FunctionNode | None]:
-    """The `forward` methods of local modules, and the methods of the same class that they call."""
-    found = _computing.get(script)
-    if found is None:
-        found = _computing[script] = (
-            frozenset(_reached(script)) if script.is_trained else frozenset()
-        )
-    return found
+def computing(script: Script) -> frozenset[FunctionNode]:
+    """What runs when a model computes, of this file or of another module that calls functions of this file."""
+    return script.cached(_computing)
 
 
-def _reached(script: Script) -> set[FunctionNode]:
-    reached: set[FunctionNode] = set()
-    for definition, scope in script.index.of(ast.ClassDef):
-        if MODULE not in script.inference.base_kind(definition, scope):
-            continue
-        methods = {
-            m.name: m
-            for m in definition.body
-            if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))
-        }
-        work = [methods["forward"]] if "forward" in methods else []
-        while work:
-            method = work.pop()
-            reached.add(method)
-            for node in walk_body(method.body):
-                match node:
-                    case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if (
-                        name in methods and methods[name] not in reached
-                    ):
-                        work.append(methods[name])
-    return reached
+def _computing(script: Script) -> frozenset[FunctionNode]:
+    if not script.is_trained:
+        return frozenset()
+    own, callers = in_steps.computing(script.index), script.callers
+    if callers is None:
+        return own
+    defined = [f for f, _ in script.index.of(ast.FunctionDef) if f not in own]
+    at_top = (f for f in defined if isinstance(script.parent(f), ast.Module))
+    return own | {function for function in at_top if callers.are_in_a_model(function)}
 
 
 def gives_one_tensor(script: Script, func: ast.expr) -> bool:
