@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..loops import is_called_a_model
 from ..scopes import Scope, resolve
-from ..syntax import keyword, name_of
+from ..syntax import keyword, name_of, unparsed
 from . import library_types
 from .arrays import array, is_double, of_array
 from .members import attribute_of, is_settings, section
@@ -112,7 +112,7 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _device(values, dotted, node, scope)
     last = dotted.rpartition(".")[2]
     if dotted.startswith("torch.") and last in library_types.FACTORIES and dotted.count(".") == 1:
-        return _factory(values, node, scope)
+        return _factory(values, dotted, node, scope)
     if dotted in _WRAPPERS and node.args:
         return _wrapped(values, dotted, node, scope)
     if dotted in library_types.SETTINGS_OF:
@@ -120,6 +120,8 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     if dotted in {"os.environ.get", "os.getenv"}:
         return _or_default(values, of(STRING, GIVEN), node, scope)
     value = library_types.result(dotted)
+    if dotted == "torch.Tensor":
+        return Value(frozenset({TENSOR, *_default_place(values, dotted)}))
     if value.has(ARRAY):
         return array(values, dotted, node, scope)
     if dotted == "torch.from_numpy" and node.args:
@@ -172,14 +174,29 @@ def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Val
     return Value(frozenset({DEVICE, *place}))
 
 
-def _factory(values: Inference, node: ast.Call, scope: Scope) -> Value:
+def _factory(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
     device = keyword(node, "device")
-    place = frozenset({HOST}) if device is None else _moved_to(values, device, scope)
+    place = _default_place(values, dotted) if device is None else _moved_to(values, device, scope)
     made = Value(frozenset({TENSOR, *(place or ())}))
     dtype = keyword(node, "dtype")
     if dtype is not None:
         return made._replace(kinds=made.kinds | {DOUBLE}) if is_double(dtype, scope) else made
     return of_array(made, values.value(node.args[0], scope)) if node.args else made
+
+
+def _default_place(values: Inference, dotted: str) -> frozenset[str]:
+    """Where `dotted` makes tensors without a `device`: on the host, unless the file makes an accelerator the default.
+
+    `torch.Tensor(...)` asks for the default type alone.
+    """
+    types = (call.args[0] for call, _ in values.calls("set_default_tensor_type") if call.args)
+    if any("cuda" in unparsed(given) for given in types):
+        return frozenset({ACCEL})
+    for call, scope in values.calls("set_default_device") if dotted != "torch.Tensor" else ():
+        given = call.args[0] if call.args else keyword(call, "device")
+        if given is not None and ACCEL in (_moved_to(values, given, scope) or ()):
+            return frozenset({ACCEL})
+    return frozenset({HOST})
 
 
 def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[str] | None:

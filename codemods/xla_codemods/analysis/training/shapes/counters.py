@@ -13,7 +13,7 @@ from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
 from ..training import BACKWARD, FORWARD, STEP
-from .drawing import gives_drawn, is_drawing
+from .drawing import draws_an_array, gives_drawn, is_drawing
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -75,7 +75,8 @@ class Counters:
             case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
                 return any(self.changes(argument) for argument in args)
             case ast.Call():
-                return is_drawing(self.script, node) and self._is_in_a_loop(node)
+                is_number = is_drawing(self.script, node) and not draws_an_array(self.script, node)
+                return is_number and self._is_in_a_loop(node)
             case ast.Subscript(value=drawn, slice=ast.Constant()):
                 return isinstance(drawn, ast.Call) and self.changes(drawn)
             case ast.BinOp() if _is_one_of_few(node):

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
-from ...syntax import returned
+from ...syntax import keyword, returned
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -19,6 +19,17 @@ _NUMBERS = frozenset(
         for name in "beta choice normal rand randint randn random uniform".split()
     }
 )
+# Where numpy's functions take the size of an array; without one they draw a number.
+_SIZE = {
+    "beta": 2,
+    "choice": 1,
+    "normal": 2,
+    "rand": 0,
+    "randint": 2,
+    "randn": 0,
+    "random": 0,
+    "uniform": 2,
+}
 _TENSORS = frozenset(f"torch.{name}" for name in "rand randint randn randperm".split())
 
 
@@ -28,6 +39,14 @@ def is_drawing(script: ParsedFile, call: ast.Call) -> bool:
     if isinstance(func, ast.Attribute) and func.attr == "item" and isinstance(func.value, ast.Call):
         return script.dotted(func.value.func) in _TENSORS
     return script.dotted(func) in _NUMBERS
+
+
+def draws_an_array(script: ParsedFile, call: ast.Call) -> bool:
+    """`numpy.random.choice(n, size=8)`, `numpy.random.randn(3, 4)`."""
+    module, _, name = (script.dotted(call.func) or "").rpartition(".")
+    if module != "numpy.random":
+        return False
+    return keyword(call, "size") is not None or len(call.args) > _SIZE.get(name, len(call.args))
 
 
 def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
