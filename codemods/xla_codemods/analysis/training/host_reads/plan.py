@@ -27,6 +27,7 @@ _REPEATING = (
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 _ARRIVED = f"{RUNTIME}.arrived"
+_SHORT = 60  # characters of a line that a message repeats
 
 
 class Outcome(NamedTuple):
@@ -91,7 +92,20 @@ def _refuse_unmarked(deferral: Deferral, node: ast.AST) -> None:
     if not marked or any(c not in marked and _repeats(script, c) for c in calls):
         if script.training.loop_of(node) is None and script.function(node) is not None:
             deferral.refuse("it is read in a function, whose callers mark no steps")
-        deferral.refuse("the loop marks no steps")
+        deferral.refuse(f"the loop{_header(script, node)} marks no steps")
+
+
+def _header(script: Script, node: ast.AST) -> str:
+    """The first line of the innermost loop around `node`, if it is short."""
+    loop = next((a for a in script.ancestors(node) if isinstance(a, (ast.For, ast.While))), None)
+    match loop:
+        case ast.For(target=target, iter=iterable):
+            text = f"for {ast.unparse(target)} in {ast.unparse(iterable)}"
+        case ast.While(test=test):
+            text = f"while {ast.unparse(test)}"
+        case _:
+            return ""
+    return f" `{text}`" if len(text) <= _SHORT else ""
 
 
 def _marks_steps(script: Script, node: ast.AST) -> bool:
