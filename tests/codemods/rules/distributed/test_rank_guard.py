@@ -206,3 +206,13 @@ def work(x, rank):
 """
     assert "XLA606" not in [code for _, code in findings(source.format("xla.gather(x)"))]
     assert "XLA606" in [code for _, code in findings(source.format("print(x)"))]
+
+
+@pytest.mark.parametrize(
+    ("test", "marks"), [("args.fp16_run", 1), ("dry_run", 1), ("run", 2), ("neptune_run", 2)]
+)
+def test_a_run_of_a_tracker_is_made_by_one_replica_and_other_flags_by_all(
+    test: str, marks: int
+) -> None:
+    guarded = f"if {test}: norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+    assert migrated(step(second=guarded)).count("xla.mark_step()") == marks

@@ -109,3 +109,31 @@ def test_modules(made: str) -> None:
 )
 def test_no_findings(parts: dict[str, str]) -> None:
     assert found(**parts) == 0
+
+
+def test_in_a_function_that_each_step_calls() -> None:
+    source = SCRIPT.replace(
+        "def train(", "def spread(values):\n    return torch.median(values)\n\ndef train("
+    )
+    for name, text in {"made": "pass", "computed": "pass", "before": "pass"}.items():
+        source = source.replace("{" + name + "}", text)
+    codes = [code for _, code in findings(source.replace("{loop}", "spread(loss)"))]
+    assert codes.count("XLA518") == 1
+    assert "XLA518" not in [code for _, code in findings(source.replace("{loop}", "pass"))]
+
+
+@pytest.mark.parametrize(
+    ("default", "times"),
+    [
+        ("torch.set_default_device('cuda')", 1),
+        ("torch.set_default_device(device='cuda')", 1),
+        ("torch.set_default_tensor_type('torch.cuda.FloatTensor')", 1),
+        ("torch.set_default_tensor_type(torch.cuda.FloatTensor)", 1),
+        ("torch.set_default_device('cpu')", 0),
+        ("torch.set_default_tensor_type(torch.FloatTensor)", 0),
+    ],
+)
+def test_tensors_are_made_on_the_default_device(default: str, times: int) -> None:
+    assert found(before=default, loop="torch.median(torch.ones(4))") == times
+    legacy = found(before=default, loop="torch.median(torch.Tensor([1.0, 2.0]))")
+    assert legacy == (times if "type" in default else 0)

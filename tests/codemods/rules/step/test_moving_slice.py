@@ -120,3 +120,30 @@ def test_steps_of_a_sampler_are_numbers_that_change(loop: str, times: int) -> No
         "        optimizer.step()\n"
     )
     assert [code for _, code in findings(source)].count("XLA506") == times
+
+
+@pytest.mark.parametrize(
+    ("drawn", "times"),
+    [
+        ("np.random.choice(64)", 1),
+        ("np.random.randint(0, 64)", 1),
+        ("np.random.choice(64, size=[16])", 0),  # an array, which is uploaded
+        ("np.random.choice(64, 16)", 0),
+        ("np.random.randint(0, 64, (16,))", 0),
+    ],
+)
+def test_drawn_numbers_move_and_arrays_do_not(drawn: str, times: int) -> None:
+    source = f"""
+import numpy as np
+import torch
+
+def train(net, optimizer, steps):
+    data = torch.rand(64, 4).cuda()
+    for step in range(steps):
+        place = {drawn}
+        loss = net(data[place]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    assert [code for _, code in findings(source)].count("XLA506") == times

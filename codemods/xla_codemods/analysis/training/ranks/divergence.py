@@ -35,7 +35,10 @@ _BUILTINS = frozenset(dir(builtins))
 _OF_ALL = frozenset({"torch", *sys.stdlib_module_names})
 _COMPUTE = ("torch.", "math.", "numpy.", "time.")
 # Objects that scripts make on the first replica only, and methods that act there only.
-_WRITER = Pattern(r"saver|writer|logger|wandb|tensorboard|^tb|run$|log|board", re.IGNORECASE)
+_WRITER = Pattern(
+    r"saver|writer|logger|wandb|tensorboard|^tb|^(?:aim_|comet_|mlflow_|neptune_)?run$|log|board",
+    re.IGNORECASE,
+)
 _ACTS = Pattern(
     r"save|checkpoint|ckpt|snapshot|log|eval|valid|test|sampl|generat|report|write|print|dump|record|visuali|plot",
     re.IGNORECASE,
