@@ -422,25 +422,56 @@ def test_a_torch_xla_that_does_not_load(
     assert "libxla.so.9" in check["detail"]
 
 
-def test_each_check_is_told_as_soon_as_it_is_made() -> None:
-    seen: list[str] = []
-    steps: list[list[str]] = []
+def told(*results: dict[str, Any]) -> list[str]:
+    """Return the lines that doctor has printed when each of the probe's results arrives, and at the end."""
+    seen: list[DoctorCheck] = []
 
     def probe(env: dict[str, str], timeout: float, heard: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for key, value in GOOD.items():
-            found[key] = value
-            if key in ("device", "device_type", "local_devices", "step"):
-                continue  # told together
+        for result in results:
+            found |= result
             heard(dict(found))
-            steps.append(list(seen))
+            seen.append(DoctorCheck("", "", ""))
         return found
 
-    diagnose({"PJRT_DEVICE": "TPU"}, 1.0, probe, lambda check: seen.append(check.name))
-    assert steps[0] == ["versions"]
-    assert ["versions", "device"] in steps
-    assert ["versions", "device", "training step"] in steps
-    assert seen == ["versions", "device", "training step", "collectives", "compile cache"]
+    diagnose({"PJRT_DEVICE": "TPU"}, 1.0, probe, seen.append)
+    return [check.name for check in seen]
+
+
+def test_each_check_is_told_as_soon_as_it_is_made() -> None:
+    devices = ("device", "device_type", "local_devices", "all_devices")
+    assert told(
+        {"versions": VERSIONS},
+        {"backend": XLA, "tpu_nodes": 4, "cache": None},
+        {"imported": True, "tpu_chips": 4, **{name: GOOD[name] for name in devices}},
+        {"step": ANSWER, "step_seconds": 0.5},
+        {"together_reduced": 36.0, "together_replicas": 8},
+    ) == [
+        "",
+        *("route", "versions", "backend", ""),
+        *("device", ""),
+        *("training step", "", ""),
+        *("collectives", "compile cache"),
+    ]
+
+
+def test_a_native_backend_is_no_fault_before_it_is_known() -> None:
+    """The versions were told before the backend, as "no torch_xla"."""
+    seen: list[DoctorCheck] = []
+
+    def probe(env: dict[str, str], timeout: float, heard: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"versions": NATIVE_VERSIONS}
+        heard(dict(found))
+        found |= {"backend": {**EAGER, "device": "tpu"}, "tpu_nodes": 4}
+        heard(dict(found))
+        return found
+
+    diagnose({}, 1.0, probe, seen.append)
+    assert [(c.name, c.status) for c in seen[:3]] == [
+        ("route", OK),
+        ("versions", OK),
+        ("backend", OK),
+    ]
 
 
 PROBE = """

@@ -56,6 +56,17 @@ def test_wide_terminals_are_not_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert columns() == 98
 
 
+def test_parts_of_a_right_column_are_joined() -> None:
+    text = (
+        "  --devices   also test every device and\n              the rest of them\n  --other     x"
+    )
+    assert (
+        fitted(text, 60).splitlines()[0]
+        == "  --devices   also test every device and the rest of them"
+    )
+    assert fitted(text, 40) == text
+
+
 @pytest.mark.parametrize("text", ["", "a line\nand another that is long", "short"])
 def test_other_text_is_unchanged(text: str) -> None:
     assert wrapped(text, 12, "ok  ", "    ") == [f"ok  {text}"]

@@ -210,13 +210,19 @@ def diagnose(
         return checks
 
     def heard(found: dict[str, Any]) -> None:
-        report(found, {name for key, name in _MADE_BY.items() if key in found})
+        report(found, {name for name, key in _MADE_BY.items() if key in found})
 
     return report((probe or _probe)(env, timeout, heard), None)
 
 
-# What of the probe's findings a check needs and is made with.
-_MADE_BY = {"versions": "versions", "device": "device", "step": "training step"}
+# The last result of the probe that a check needs.
+_MADE_BY = {
+    "route": "backend",
+    "versions": "backend",
+    "backend": "backend",
+    "device": "device",
+    "training step": "step",
+}
 # What the probe does next once it has told this.
 _NEXT = {
     "": "checking installed versions",

@@ -68,12 +68,11 @@ _PAGE = "docs/guides/my-machine.md"
 
 
 def with_route(checks: list[DoctorCheck], found: dict[str, Any]) -> list[DoctorCheck]:
-    """Return the checks with the one of the route, if the machine has a TPU or Neuron devices."""
+    """Return the checks with the one of the route first, if the machine has a TPU or Neuron devices."""
     machine = _machine(found)
     if not machine or "versions" not in found or "backend" not in found:
         return checks
-    first = [check for check in checks if check.name in ("versions", "backend")]
-    return [*first, _route(machine, found), *(check for check in checks if check not in first)]
+    return [_route(machine, found), *checks]
 
 
 def _machine(found: dict[str, Any]) -> str:

@@ -33,17 +33,32 @@ def fitted(text: str, width: int) -> str:
     """Return `text` with lines of at most `width`, except for words that are longer.
 
     Lines without indentation are paragraphs, which are joined. Other lines may have two columns,
-    separated by two blanks or more.
+    separated by two blanks or more; a line that begins below the right column continues it.
     """
     rows: list[str] = []
     paragraph: list[str] = []
-    for line in text.split("\n"):
+    for line in _whole_lines(text):
         if line and not line[0].isspace() and not _GAP.search(line):
             paragraph.append(line)
             continue
         rows += [*_joined(paragraph, width), *_row(line, width)]
         paragraph = []
     return "\n".join([*rows, *_joined(paragraph, width)])
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Return the lines, with the parts of a right column joined."""
+    found: list[str] = []
+    column = 0
+    for line in text.split("\n"):
+        part = line.lstrip()
+        gaps = list(_GAP.finditer(line))
+        if column and part and not gaps and len(line) - len(part) == column:
+            found[-1] += f" {part}"
+            continue
+        found.append(line)
+        column = gaps[-1].end() if gaps else 0
+    return found
 
 
 def _joined(lines: list[str], width: int) -> list[str]:

@@ -89,6 +89,13 @@ def test_an_operation_on_the_cpu_is_blamed_on_its_own_line() -> None:
     assert likeliest(Check.NO_FALLBACK, "train.py:7", found[:1], LINES) is None
 
 
+def test_a_rewritten_line_is_not_behind_the_number_of_graphs() -> None:
+    verdict = Judgement(Check.GRAPHS, Status.FAILED, "3 graphs", "train.py:7")
+    assert of_verdict(verdict, None, [finding("XLA101", 5)], LINES) is None
+    left = finding("XLA503", 5, left=True)
+    assert of_verdict(verdict, None, [left], LINES) == left
+
+
 def test_the_nearest_of_equals() -> None:
     found = [finding("XLA301", 1), finding("XLA302", 4), finding("XLA303", 4, path="other.py")]
     chosen = likeliest(Quantity.WEIGHTS, "train.py:6", found, LINES)

@@ -27,6 +27,7 @@ _OF_STEPS = {
     Check.LAUNCHES,
     Check.HOST_READS,
     Check.NO_FALLBACK,
+    Check.GRAPHS,
 }
 
 
@@ -75,6 +76,8 @@ def of_verdict(
         if divergence.quantity is Quantity.NO_GRADIENT:
             return None
         return likeliest(divergence.quantity, verdict.where, findings, lines)
+    if verdict.name == Check.GRAPHS:  # a rewritten line is not why a graph is new
+        findings = [finding for finding in findings if finding.left]
     known = verdict.name if isinstance(verdict.name, Check) else None
     return likeliest(known, verdict.where, findings, lines)
 
