@@ -51,7 +51,7 @@ def test_the_end_of_a_name_is_enough_where_only_one_has_it(run: Runner) -> None:
     assert run("explain", "cudnn.benchmark").out.startswith("torch.backends.cudnn.benchmark\n")
     result = run("explain", "is_available")
     assert result.code == 2
-    assert "did you mean torch.cuda.is_available or " in result.err
+    assert "did you mean `torch.cuda.is_available` or " in result.err
 
 
 def test_names_that_are_not_cuda_only_name_the_rules_that_look_at_them(run: Runner) -> None:
@@ -120,7 +120,7 @@ def test_other_ways_to_ask(run: Runner, asked: str, said: str) -> None:
 def test_the_best_suggestion_comes_first(run: Runner, asked: str, first: str) -> None:
     result = run("explain", asked)
     assert result.code == 2
-    assert f"; did you mean {first}" in result.err
+    assert f"; did you mean `{first}`" in result.err
 
 
 @pytest.mark.parametrize("asked", ["item", "print", "numpy.array", ""])

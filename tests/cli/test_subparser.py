@@ -15,6 +15,7 @@ TYPOS = [
     (["precompile", "--batch", "2", "--", "true"], "precompile", "--batches"),
     (["sagemaker", "rehearse", "--replica", "2", "a.py"], "sagemaker rehearse", "--replicas"),
     (["doctor", "--device"], "doctor", "--devices"),
+    (["explain", "--logs", "x"], "explain", "--log"),
 ]
 
 
@@ -29,10 +30,22 @@ def test_a_typo_gets_a_suggestion(run: Runner, words: list[str], command: str, o
 
 def test_an_option_that_resembles_none_gets_no_suggestion(run: Runner) -> None:
     assert "did you mean" not in run("profile", "--zzzzzz", "a.py").err
+    assert "sagemaker has no option --zzzzzz" in run("sagemaker", "--zzzzzz", "a.py").err
 
 
 @pytest.mark.parametrize(
-    "command", ["verify", "compile", "profile", "tune", "run", "precompile", "sagemaker rehearse"]
+    "command",
+    [
+        "verify",
+        "compile",
+        "profile",
+        "tune",
+        "run",
+        "precompile",
+        "sagemaker rehearse",
+        "explain",
+        "doctor",
+    ],
 )
 def test_help_shows_an_example(run: Runner, command: str) -> None:
     printed = run(*command.split(), "--help").out

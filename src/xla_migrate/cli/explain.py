@@ -29,11 +29,19 @@ usage: xla-migrate explain CODE | NAME
        xla-migrate explain --log FILE
        xla-migrate explain --all
 
-CODE is a code (XLA101), its beginning (XLA1: a list) or a rule's name (cuda-method); NAME a name of CUDA's
-(torch.cuda.Stream) or one that the settings map. --all prints every manual.
+CODE is a rule's code (XLA101) or name (cuda-method). The beginning of a code (XLA1) lists its rules. NAME is a CUDA
+name (torch.cuda.Stream), or a name that the settings map.
 
---log explains the known errors in a traceback or log: cause, fix and further reading. FILE may be - for standard
-input. The exit code is 1 if the log contains no known error.
+  --log FILE  explain the known errors in a traceback or log (-: standard input): cause, fix and further reading
+  --all       print the manuals of all rules
+  -h, --help  print this help
+
+examples:
+  xla-migrate explain XLA201
+  xla-migrate explain torch.cuda.Stream
+  python train.py 2>&1 | xla-migrate explain --log -
+
+exit codes: 0 explained, 1 the log contains no known error, 2 wrong usage
 """
 
 
@@ -53,6 +61,10 @@ def main(words: Sequence[str]) -> int:
         return 0
     if words and words[0] == "--log":
         return _of_log(words[1:])
+    if words and words[0].startswith("-"):
+        from .subparser import unknown_option
+
+        fail(unknown_option("explain", words[0], ["--log", "--all", "--help"]))
     if len(words) != 1:
         fail("explain takes one code or name, like XLA101 or torch.cuda.Stream")
     what = words[0].strip()
@@ -112,7 +124,7 @@ def _of_name(name: str) -> str:
     if heard:
         return heard
     close = ends[:4] or catalog.nearest(name)
-    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    hint = f"; did you mean {' or '.join(f'`{one}`' for one in close)}?" if close else ""
     fail(f"`{name}` is neither a code nor a name in the catalog{hint}")
 
 

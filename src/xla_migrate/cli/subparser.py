@@ -31,9 +31,10 @@ class SubcommandParser(argparse.ArgumentParser):
         known = [text for action in self._actions for text in action.option_strings]
         for word in args or ():
             name = word.partition("=")[0]
-            if name.startswith("--") and " " not in name and not self._subparsers:
-                if name not in known:
-                    fail(unknown_option(command, name, known))
+            if self._subparsers and not word.startswith("-"):
+                break  # the command's own parser checks the rest
+            if name.startswith("--") and " " not in name and name not in known:
+                fail(unknown_option(command, name, known))
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:

@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
         "--batches", type=int, default=BATCHES, metavar="N", help=f"of each loop ({BATCHES})"
     )
     parser.add_argument(
-        "--cache", metavar="PLACE", help="folder or bucket of the cache, instead of the settings'"
+        "--cache",
+        metavar="PLACE",
+        help="folder or bucket of the cache (default: that of the settings)",
     )
     return parser
 
