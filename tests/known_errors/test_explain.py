@@ -46,7 +46,58 @@ SEEN = {
     "no-backend-for-xla": "RuntimeError: No backend type associated with device type xla",
     "xla-checkpoint": "NotImplementedError: Could not run 'aten::empty.memory_format' with arguments from the 'XLA' backend.",
     "operator-missing": "NotImplementedError: Could not run 'aten::median' with arguments from the 'PrivateUse1' backend.",
+    "tpu-no-access": "TPU initialization failed: open(/dev/accel2): Operation not permitted: Couldn't open device",
+    "tpu-not-found": "RuntimeError: Bad StatusOr access: UNKNOWN: TPU initialization failed: No ba16c7433 device found.",
+    "tpu-other-hosts": "TPU initialization failed: Invalid --2a886c8_slice_builder_worker_addresses specified. Expected 4",
+    "no-device-chosen": "No PjRtPlugin registered for: GPU. Make sure the environment variable PJRT_DEVICE is set",
+    "nprocs": "ValueError: Unsupported nprocs (2). Please use nprocs=1 or None (default).",
+    "process-pool": "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly",
+    "neuron-runtime": "ERROR  TDRV:tdrv_get_dev_info      No neuron device available",
+    "neuron-failed-before": "ERROR ||NCC_WRAPPER||: There was a compilation error for this graph in the previous run.",
+    "half-precision-refused": "ValueError: fp16 mixed precision requires a GPU (not 'xla').",
+    "bitsandbytes": "RuntimeError: The installed version of bitsandbytes was compiled without GPU support.",
+    "system-library": "ImportError: libopenblas.so.0: cannot open shared object file: No such file or directory",
+    "rendezvous": "DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (10.0.0.2, 29500).",
+    "collective-timeout": "RuntimeError: Timed out waiting 1800000ms for recv operation to complete",
+    "autocast-device": "RuntimeError: User specified an unsupported autocast device_type 'xla:0'",
+    "sync-batch-norm": "ValueError: SyncBatchNorm expected input tensor to be on cuda or hpu or xpu or privateuse1",
+    "ddp-device-ids": "DistributedDataParallel device_ids and output_device arguments only work with single-device",
+    "fsdp-device": "RuntimeError: FSDP needs a non-CPU accelerator device, but no accelerator device is detected.",
+    "mixed-types": "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
+    "compile-backend": "InvalidBackend: Invalid backend: 'xla', see `torch._dynamo.list_backends()` for available backends.",
 }  # fmt: skip
+
+# The same class in other words.
+ALSO = {
+    "RuntimeError: TPU initialization failed: open(/dev/vfio/0): Device or resource busy": "tpu-in-use",
+    "ERROR ||NEURON_CC_WRAPPER||: Failed compilation with ['neuronx-cc', 'compile']: [TEN404]": "neuron-compiler",
+    "Neuron runtime cannot be initialized; cannot determine the number of NeuronCores": "neuron-runtime",
+    "ModuleNotFoundError: No module named 'torch_neuronx'": "no-torch-xla",
+    "ModuleNotFoundError: No module named 'torch_xla.experimental.pjrt'": "removed-from-torch-xla",
+    "OSError: /usr/lib/python3/torchaudio/lib/libtorchaudio.so: undefined symbol: _ZN5torch3jit17": "mismatched-extension",
+    "flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDevice": "mismatched-extension",
+    "train_loss=nan, step=12": "nan",
+    "{'loss': nan, 'grad_norm': nan}": "nan",
+    "Killed": "killed",
+    "bash: line 1: 12345 Killed                  python train.py": "killed",
+    "RuntimeError: Timed out initializing process group in store based barrier": "rendezvous",
+}
+
+# Errors that resemble a known one, and have another cause.
+UNKNOWN = [
+    "google.api_core.exceptions.DeadlineExceeded: 504 Deadline Exceeded while reading gs://bucket/a",
+    "filelock._error.Timeout: Timed out waiting for lock /root/.cache/x.lock",
+    "INFO ||NEURON_CC_WRAPPER||: Call compiler with cmd: neuronx-cc compile --target=trn1 model.pb",
+    "Compiler status PASS",
+    "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+    "Fatal Python error: Segmentation fault",
+    "*** SIGTERM received by PID 89268 (TID 89268) on cpu 51 from PID 89123; stack trace: ***",
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+    "torch.utils.checkpoint.CheckpointError: Recomputed values for the following tensors differ",
+    "ERROR: (gcloud.alpha.compute.tpus) RESOURCE_EXHAUSTED: Quota limit 'TPUV5' has been exceeded",
+    "grpc: RESOURCE_EXHAUSTED: Received message larger than max (5000000 vs. 4194304)",
+    "FAILED_PRECONDITION: The program continuator has halted unexpectedly.",
+]
 
 
 def test_names_are_unique_and_there_are_enough() -> None:
@@ -79,6 +130,16 @@ def test_a_healthy_log_has_no_known_error() -> None:
 @pytest.mark.parametrize("name", list(SEEN))
 def test_an_error_of_another_machine_is_explained(name: str) -> None:
     assert [one.error.name for one in find([SEEN[name]])] == [name]
+
+
+@pytest.mark.parametrize(("line", "name"), ALSO.items())
+def test_other_words_of_a_known_error(line: str, name: str) -> None:
+    assert [one.error.name for one in find([line])] == [name]
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_an_error_that_resembles_a_known_one_is_unknown(line: str) -> None:
+    assert find([line]) == []
 
 
 def test_errors_are_counted_and_in_order() -> None:

@@ -19,14 +19,21 @@ ERRORS = (
     ),
     KnownError(
         "out-of-device-memory",
-        r"RESOURCE_EXHAUSTED|Ran out of memory in memory space|Exceeded hbm capacity|NCC_EOOM\d+|NRT_RESOURCE|Attempting to (reserve|allocate) .*[Tt]hat was not possible",
+        r"RESOURCE_EXHAUSTED(?!.*([Qq]uota|larger than max))|Ran out of memory in memory space|Exceeded hbm capacity|NCC_EOOM\d+|NRT_RESOURCE|Attempting to (reserve|allocate) .*[Tt]hat was not possible",
         "The graph needs more memory than the device has. A loop without step marks is one graph.",
         "Mark each step, reduce the batch, use bfloat16, xla.checkpoint or FSDP. `xla-migrate compile --for` shows what fits.",
         "compile.md guides/troubleshooting.md XLA502",
     ),
     KnownError(
+        "neuron-failed-before",
+        r"There was a compilation error for this graph in the previous run",
+        "Neuron's cache remembers that an earlier run could not compile this graph.",
+        "Look for the compiler's error in the log of that run. After a fix, add --retry_failed_compilation to NEURON_CC_FLAGS once.",
+        "guides/trainium.md",
+    ),
+    KnownError(
         "neuron-compiler",
-        r"\bNCC_[A-Z]+\d+\b|neuronx-cc.*(ERROR|failed)|Compilation failed for .*\.hlo|neuronxcc.*exit code",
+        r"\bNCC_[A-Z]+\d+\b|neuronx-cc.*(ERROR|failed)|Failed compilation with \['neuronx-cc'|Compiler status ERROR|Compilation failed for .*\.hlo|neuronxcc.*exit code",
         "The Neuron compiler refuses the graph or failed.",
         "Look up the code in the Neuron documentation. Frequent causes: dynamic shapes, float64, graphs that are too large.",
         "guides/trainium.md target-options.md",
@@ -75,7 +82,7 @@ ERRORS = (
     ),
     KnownError(
         "nan",
-        r"\b(loss|Loss|grad_norm|ppl|perplexity)\b\W{0,4}(is )?\bnan\b|Found NaN|Function '\w+' returned nan values",
+        r"(?:\b|_)(loss|Loss|grad_norm|ppl|perplexity)\b\W{0,4}(is )?\bnan\b|Found NaN|Function '\w+' returned nan values",
         "The loss is NaN: too high a learning rate, a division by zero, a mask of -inf, or float16 limits in constants.",
         "Check whether float32 computes NaN too: `xla-migrate verify` runs the original. bfloat16 needs no loss scaling.",
         "guides/troubleshooting.md XLA208",
@@ -93,6 +100,13 @@ ERRORS = (
         "flex_attention needs kernels that XLA does not have.",
         'Use scaled_dot_product_attention or attn_implementation="sdpa".',
         "XLA916",
+    ),
+    KnownError(
+        "compile-backend",
+        r"Invalid backend: .*list_backends",
+        "torch.compile has no backend of this name here.",
+        "Use xla.compile(model).",
+        "XLA508",
     ),
     KnownError(
         "inductor",

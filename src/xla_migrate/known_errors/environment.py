@@ -12,15 +12,22 @@ ERRORS = (
     ),
     KnownError(
         "mismatched-versions",
-        r"_XLAC\S*\.so: undefined symbol|undefined symbol: _ZN5torch",
+        r"_XLAC\S*\.so: undefined symbol|undefined symbol: _ZN5torch4lazy",
         "torch_xla was built for another version of torch.",
         "Install matching versions, for example torch 2.9.* with torch_xla 2.9.*. `xla-migrate doctor` compares them.",
         "guides/tpu-vm.md",
     ),
     KnownError(
+        "mismatched-extension",
+        r"undefined symbol: _ZN?K?(5torch|3c10|2at)",
+        "A compiled package was built for another version of torch.",
+        "Install the release of that package that matches torch. The file name in the message shows which package it is.",
+        "guides/tpu-vm.md",
+    ),
+    KnownError(
         "no-torch-xla",
-        r"No module named '(torch_xla|_XLAC|libneuronxla)'",
-        "torch_xla (on Trainium: torch-neuronx) is not installed in this Python.",
+        r"No module named '(torch_xla|_XLAC|libneuronxla|torch_neuronx|torch_tpu)'",
+        "The package for the device is not installed in this Python.",
         "Install it, or start the script with the Python that has it. `xla-migrate doctor` checks the machine.",
         "guides/tpu-vm.md guides/trainium.md",
     ),
@@ -48,9 +55,30 @@ ERRORS = (
     ),
     KnownError(
         "tpu-in-use",
-        r"The TPU is already in use by process|libtpu_lockfile|TPU_\w* .*already in use",
+        r"The TPU is already in use by process|libtpu_lockfile|TPU_\w* .*already in use|open\(\S+\): Device or resource busy",
         "Another process uses the TPU. Only one process can use a chip.",
         "End the other process. If it has crashed, delete /tmp/libtpu_lockfile.",
+        "guides/tpu-vm.md",
+    ),
+    KnownError(
+        "tpu-no-access",
+        r"TPU initialization failed: open\(\S+\): (Operation not permitted|Permission denied)|Couldn't open device: /dev/accel\d+",
+        "The process cannot open the TPU's device file.",
+        "End other processes that use the TPU. Give a container access to /dev/accel* or /dev/vfio (`docker run --privileged`).",
+        "guides/tpu-vm.md",
+    ),
+    KnownError(
+        "tpu-not-found",
+        r"TPU initialization failed: No \S+ device found",
+        "libtpu finds no TPU on this host.",
+        "Run on a TPU VM, and give a container access to its devices. To use the CPU, set PJRT_DEVICE=CPU.",
+        "guides/tpu-vm.md",
+    ),
+    KnownError(
+        "tpu-other-hosts",
+        r"TPU initialization failed: Invalid --|slice_builder_worker_addresses specified",
+        "Environment variables name another number of hosts than this run has.",
+        "Start the script on every host of the slice. To use one host alone, unset TPU_PROCESS_ADDRESSES and TPU_WORKER_HOSTNAMES.",
         "guides/tpu-vm.md",
     ),
     KnownError(
@@ -59,6 +87,13 @@ ERRORS = (
         "libtpu asks the metadata server of a TPU VM, and this host has none or blocks it.",
         "Run on a TPU VM. On another host with libtpu, set TPU_SKIP_MDS_QUERY=1.",
         "native-backends.md",
+    ),
+    KnownError(
+        "no-device-chosen",
+        r"No PjRtPlugin registered for|PJRT_DEVICE is not set|Missing XLA configuration",
+        "PJRT_DEVICE names no device that torch_xla has a driver for.",
+        "Set PJRT_DEVICE to TPU, NEURON or CPU. On Trainium, install torch-neuronx, which brings its driver.",
+        "guides/my-machine.md",
     ),
     KnownError(
         "xla-cuda",
@@ -76,9 +111,9 @@ ERRORS = (
     ),
     KnownError(
         "neuron-runtime",
-        r"\bnrt_init\b.*(fail|error)|Failed to initialize the Neuron runtime|NRT_INVALID|NRT_UNINITIALIZED",
-        "The Neuron runtime did not start.",
-        "Check that the driver is loaded (`neuron-ls`) and that driver, runtime and torch-neuronx are of one release.",
+        r"\bnrt_init\b.*(fail|error)|Failed to initialize the Neuron runtime|Neuron [Rr]untime (cannot|could not) be initialized|No neuron device available|NRT_INVALID|NRT_UNINITIALIZED",
+        "The Neuron runtime did not start, or it finds no free device.",
+        "End other processes that use the devices (`neuron-top`). Check that the driver is loaded (`neuron-ls`) and that driver, runtime and torch-neuronx are of one release.",
         "guides/trainium.md",
     ),
     KnownError(
@@ -87,6 +122,13 @@ ERRORS = (
         "A package was built for a newer system than this one.",
         "Use an image that the package supports, or a container.",
         "guides/tpu-vm.md guides/trainium.md",
+    ),
+    KnownError(
+        "system-library",
+        r"lib(python3|openblas|gomp|cblas)\S*\.so\S*: cannot open shared object",
+        "A system library that torch, torch_xla or NumPy loads is missing.",
+        "Install libopenblas-dev, libgomp1 or python3-dev. For a Python of conda or uv, add its lib folder to LD_LIBRARY_PATH.",
+        "guides/tpu-vm.md",
     ),
     KnownError(
         "cuda-extension",
@@ -115,5 +157,19 @@ ERRORS = (
         "The script requests a GPU from Lightning, or torch_xla finds no TPU for Lightning's accelerator.",
         'Call xla.patch_lightning() and use accelerator="auto", as the migration writes.',
         "XLA803 XLA815",
+    ),
+    KnownError(
+        "half-precision-refused",
+        r"fp16 mixed precision requires (a GPU|a device)|\(`--fp16`\).*can only be used on|doesn't support bf16/gpu",
+        "transformers and accelerate accept this precision only on some devices, and find none of them.",
+        "Use bfloat16, as the migration writes. If the error is about bfloat16, check with `xla-migrate doctor` that torch_xla finds its device.",
+        "XLA801 XLA802 guides/hf-trainer.md",
+    ),
+    KnownError(
+        "bitsandbytes",
+        r"bitsandbytes was compiled without GPU support|has no attribute 'cget_managed_ptr'",
+        "bitsandbytes computes on CUDA devices.",
+        "Use the optimizers of PyTorch, as the migration does, and load weights in bfloat16 instead of 8 or 4 bits.",
+        "XLA302 XLA808",
     ),
 )

@@ -33,7 +33,7 @@ ERRORS = (
     ),
     KnownError(
         "broken-checkpoint",
-        r"CheckpointError|PytorchStreamReader failed (reading|finding)|truncated; its end is missing",
+        r"(?<!utils\.checkpoint\.)CheckpointError|PytorchStreamReader failed (reading|finding)|truncated; its end is missing",
         "The checkpoint is incomplete or damaged.",
         "Use an earlier one. xla.save replaces a file only when the new one is complete.",
         "runtime.md",
@@ -111,7 +111,7 @@ ERRORS = (
     KnownError(
         "device-ordinal",
         r"vector::_M_range_check|Invalid device ordinal|CUDA error: invalid device ordinal",
-        "The device index is too high: a process of XLA has one device.",
+        "Most often a device index is too high: a process of XLA has one device.",
         "Use xla.xla_device() without an index.",
         "XLA103",
     ),
@@ -137,6 +137,20 @@ ERRORS = (
         "guides/troubleshooting.md",
     ),
     KnownError(
+        "fsdp-device",
+        r"FSDP needs a non-CPU accelerator device",
+        "FSDP of PyTorch does not know XLA devices.",
+        "Use xla.FullyShardedDataParallel.",
+        "XLA610",
+    ),
+    KnownError(
+        "mixed-types",
+        r"must have the same dtype, but got|Input type \(\S+\) and (bias|weight) type \(\S+\) should be the same|expected scalar type \w+ but found",
+        "An operation got tensors of two types: a part of the model was cast, or autocast is off here.",
+        "Run the forward pass under xla.autocast(dtype=torch.bfloat16), or cast the model and its inputs alike.",
+        "XLA201",
+    ),
+    KnownError(
         "meta-tensor",
         r"Cannot copy out of meta tensor; no data",
         'A model on the device "meta" has no values to move.',
@@ -151,6 +165,13 @@ ERRORS = (
         "XLA201 XLA018",
     ),
     KnownError(
+        "autocast-device",
+        r"unsupported autocast device_type",
+        'torch.autocast takes the type of a device, such as "xla", and no index.',
+        "Use xla.autocast(dtype=torch.bfloat16).",
+        "XLA201",
+    ),
+    KnownError(
         "xla-scaler-removed",
         r"cannot import name 'GradScaler' from 'torch_xla\.amp'|module 'torch_xla\.amp' has no attribute 'GradScaler'",
         "torch_xla 2.9 has no GradScaler, and bfloat16 needs none.",
@@ -159,8 +180,8 @@ ERRORS = (
     ),
     KnownError(
         "removed-from-torch-xla",
-        r"module 'torch_xla[\w.]*' has no attribute|cannot import name '\w+' from 'torch_xla",
-        "torch_xla 2.9 has removed or renamed this function.",
+        r"module 'torch_xla[\w.]*' has no attribute|cannot import name '\w+' from 'torch_xla|No module named 'torch_xla\.",
+        "torch_xla 2.9 has removed or renamed this module or function.",
         "`xla-migrate --from torch_xla` rewrites such calls.",
         "hand-written.md",
     ),
