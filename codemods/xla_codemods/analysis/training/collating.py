@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ..nodes import walk
 from ..scopes import FunctionNode, Scope
-from ..syntax import walk_body
+from ..syntax import name_of, walk_body
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack"})
 
+# What gives sizes in another container, or in another order.
+_OF_SIZES = frozenset(
+    "tensor as_tensor LongTensor IntTensor Tensor array asarray from_numpy sort flip".split()
+)
+_LONGEST = "XLA compiles once for every length of the longest sample"
+# Models of speech make a few frames at once: a length that is a multiple of these is still one of many.
+_FEW_FRAMES = Pattern(r"frames_per_step|outputs_per_step|reduction_factor|^r$", re.IGNORECASE)
 _DEPTH = 4  # names for names, parts of parts
 # What gives samples or batches.
 LoadingNode = ast.FunctionDef | ast.Lambda
@@ -128,19 +137,19 @@ def _for_name(name: str, target: ast.expr, value: ast.expr) -> Iterator[ast.expr
 def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[ast.expr, str]]:
     """Where in the collating `function` the longest sample, or all of them together, decide on a size."""
     nodes = list(walk_body(function.body))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    for call in calls:
+    for call in nodes:
+        if isinstance(call, (ast.Call, ast.Subscript)) and _is_longest(script, call):
+            if not _rounds(nodes):
+                yield call, f"{_LONGEST}: pad to one length"
+            continue
+        if not isinstance(call, ast.Call):
+            continue
         dotted = script.dotted(call.func)
         if dotted == "torch.nn.utils.rnn.pad_sequence":
             if _fills_up(script, nodes):
                 continue
             message = "XLA compiles once for every length that batches are padded to"
             yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
-        elif _is_longest(call, nodes) and not _rounds(nodes):
-            yield (
-                call,
-                "XLA compiles once for every length of the longest sample: pad to one length",
-            )
         elif dotted in _JOINING and _has_rows_of_its_own(nodes) and _joins_samples(call):
             message = "as many rows as the batch's samples have, and a graph for each number"
             yield call, f"{message}: pad to one number"
@@ -173,34 +182,61 @@ def _is_of_the_batch(node: ast.expr, nodes: list[ast.AST]) -> bool:
     return not isinstance(node, (ast.Constant, ast.Attribute)) or _is_size(node)
 
 
-def _is_longest(call: ast.Call, nodes: list[ast.AST]) -> bool:
-    """`max(len(x) for x in batch)`, `max(map(len, batch))`, `max(lengths)`."""
-    if not isinstance(call.func, ast.Name) or call.func.id != "max" or len(call.args) != 1:
-        return False
-    match call.args[0]:
-        case ast.GeneratorExp(elt=size) | ast.ListComp(elt=size):
-            return _is_size(size)
-        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
-            return True
-        case ast.Name(id=name):
-            return any(
-                isinstance(node, ast.Assign)
-                and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
-                and _are_sizes(node.value)
-                for node in nodes
-            )
-    return False
-
-
-def _are_sizes(node: ast.expr) -> bool:
+def _is_longest(script: ParsedFile, node: ast.expr) -> bool:
+    """`max(len(x) for x in batch)`, `max(lengths)`, `lengths.max()`, and the first or last of sorted lengths."""
     match node:
-        case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size):
-            return _is_size(size)
-        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted"), args=[inner, *_]):
-            return _are_sizes(inner)
-        case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
-            return True
+        case ast.Call(func=ast.Name(id="max"), args=[sizes]):
+            return _are_sizes(script, sizes)
+        case ast.Call(func=ast.Attribute(attr="max" | "amax", value=owner), args=args):
+            is_method = script.dotted(node.func) is None
+            return _are_sizes(script, owner if is_method else next(iter(args), owner))
+        case ast.Subscript(
+            value=sizes,
+            slice=ast.Constant(value=0) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1)),
+        ):
+            return _are_sizes(script, sizes) and _are_sorted(script, sizes)
     return False
+
+
+def _are_sizes(script: ParsedFile, node: ast.expr) -> bool:
+    """True if `node` holds a size of each sample: a list, or a tensor or an array that is made of one."""
+    for each in reach([node], lambda inner: _made_of(script, inner)):
+        match each:
+            case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if _is_size(size):
+                return True
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
+                return True
+    return False
+
+
+def _are_sorted(script: ParsedFile, sizes: ast.expr) -> bool:
+    """`sorted(lengths)`, `torch.sort(lengths)`, and sizes of a batch that `batch.sort(key=...)` has sorted."""
+    function = script.function(sizes)
+    calls = [c for c, _ in script.index.calls_of("sort") if script.function(c) is function]
+    batches = {name_of(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
+    for each in reach([sizes], lambda inner: _made_of(script, inner)):
+        match each:
+            case ast.Name(id=name) if name in batches:
+                return True
+            case ast.Call(func=func) if name_of(func) in {"sort", "sorted"}:
+                return True
+    return False
+
+
+def _made_of(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    """What the sizes in `node` come from: `lengths` of `torch.sort(torch.tensor(lengths), descending=True)[0]`."""
+    match node:
+        case ast.Name():
+            return [b.value for b in script.reaching(node) if b.value is not None]
+        case ast.ListComp(generators=[ast.comprehension(iter=inner)]) | ast.Starred(value=inner):
+            return [inner]
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted" | "zip"), args=[inner, *_]):
+            return [inner]
+        case ast.Call(func=ast.Attribute(attr=name), args=[inner, *_]) if name in _OF_SIZES:
+            return [inner]
+        case ast.Call(func=ast.Attribute(value=inner)) | ast.Subscript(value=inner):
+            return [inner]
+    return []
 
 
 def _is_size(node: ast.expr) -> bool:
@@ -218,10 +254,15 @@ def _is_size(node: ast.expr) -> bool:
 def _rounds(nodes: list[ast.AST]) -> bool:
     """Return True if lengths are rounded up, which keeps the number of graphs small."""
     return any(
-        (isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Mod)))
+        (isinstance(node, ast.BinOp) and _is_division(node))
         or (isinstance(node, ast.Attribute) and node.attr == "ceil")
         for node in nodes
     )
+
+
+def _is_division(node: ast.BinOp) -> bool:
+    is_one = isinstance(node.op, (ast.FloorDiv, ast.Mod))
+    return is_one and _FEW_FRAMES.search(name_of(node.right)) is None
 
 
 def _has_rows_of_its_own(nodes: list[ast.AST]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from ...helpers import findings
 
-HEAD = """import torch
+HEAD = """import torch, numpy as np
 import torch.nn.functional as F
 device = torch.device("cuda")
 def step(loss): loss.backward()
@@ -26,6 +26,11 @@ def lines(source: str) -> list[int]:
         "max(x.shape[0] for x, _ in batch)",
         "max(map(len, batch))",
         "max(lengths)",
+        "np.max(lengths)",
+        "torch.tensor(lengths).max()",
+        "torch.max(torch.tensor(lengths))",
+        "sorted(lengths, reverse=True)[0]",
+        "sorted(lengths)[-1]",
     ],
 )
 def test_padded_to_the_longest(longest: str) -> None:
@@ -55,6 +60,52 @@ def test_padded_to_few_lengths(length: str) -> None:
     return torch.stack([F.pad(x, (0, n - len(x))) for x, _ in batch])
 """
     assert lines(source) == []
+
+
+@pytest.mark.parametrize(
+    "sort",
+    [
+        "lengths, order = torch.sort(torch.LongTensor([len(x) for x in batch]), descending=True)",
+        "lengths = sorted([len(x) for x in batch])",
+        "batch.sort(key=len, reverse=True); lengths = [len(x) for x in batch]",
+        "batch.sort(key=f); xs, ys = zip(*batch); lengths = [len(x) for x in xs]",
+    ],
+)
+def test_the_first_of_sorted_lengths_is_the_longest(sort: str) -> None:
+    source = f"""def collate_fn(batch):
+    {sort}
+    n = lengths[0]
+    return torch.zeros(len(batch), n)
+"""
+    assert lines(source) == [3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "lengths = [len(x) for x in batch]",  # not sorted
+        "batch.sort(key=f); lengths = [y for x, y in batch]",
+        "batch.sort(key=f); lengths = batch",
+    ],
+)
+def test_the_first_of_others(line: str) -> None:
+    source = f"""def collate_fn(batch):
+    {line}
+    n = lengths[0]
+    return torch.zeros(len(batch), n)
+"""
+    assert lines(source) == []
+
+
+@pytest.mark.parametrize("frames", ["self.n_frames_per_step", "reduction_factor", "r"])
+def test_a_multiple_of_few_frames_is_one_of_many_lengths(frames: str) -> None:
+    source = f"""def collate_fn(batch):
+    n = max(x.size(1) for x in batch)
+    if n % {frames} != 0:
+        n += {frames} - n % {frames}
+    return torch.stack([F.pad(x, (0, n - len(x))) for x in batch])
+"""
+    assert lines(source) == [2]
 
 
 JOINED = """def collate_fn(batch):
