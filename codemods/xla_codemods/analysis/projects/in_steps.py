@@ -6,7 +6,7 @@ Functions are known by the name by which their own module calls them: `step(x)` 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ...flow.closure import reach
@@ -45,14 +45,14 @@ def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
     )
 
 
-def computing(home: Index) -> frozenset[FunctionNode]:
+def computing(home: Index) -> Collection[FunctionNode]:
     """The `forward` methods of the module classes of a file, and what they call: methods of the same object, functions
-    of the file.
+    of the file. In the order of calls.
     """
     return home.cached(_computing)
 
 
-def _computing(home: Index) -> frozenset[FunctionNode]:
+def _computing(home: Index) -> Collection[FunctionNode]:
     functions: dict[tuple[ast.ClassDef | None, str], FunctionNode] = {}
     for function in _functions(home):
         owner = home.parents.get(function)
@@ -77,7 +77,7 @@ def _computing(home: Index) -> frozenset[FunctionNode]:
                 yield found
 
     forwards = (functions.get((model, "forward")) for model in models)
-    return frozenset(reach([f for f in forwards if f is not None], called))
+    return reach([f for f in forwards if f is not None], called).keys()
 
 
 def _functions(home: Index) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
@@ -19,20 +20,20 @@ _OTHERS = frozenset(
 )
 
 
-def computing(script: Script) -> frozenset[FunctionNode]:
+def computing(script: Script) -> Collection[FunctionNode]:
     """What runs when a model computes, of this file or of another module that calls functions of this file."""
     return script.cached(_computing)
 
 
-def _computing(script: Script) -> frozenset[FunctionNode]:
+def _computing(script: Script) -> Collection[FunctionNode]:
     if not script.is_trained:
-        return frozenset()
+        return ()
     own, callers = in_steps.computing(script.index), script.callers
     if callers is None:
         return own
     defined = [f for f, _ in script.index.of(ast.FunctionDef) if f not in own]
     at_top = (f for f in defined if isinstance(script.parent(f), ast.Module))
-    return own | {function for function in at_top if callers.are_in_a_model(function)}
+    return dict.fromkeys((*own, *filter(callers.are_in_a_model, at_top))).keys()
 
 
 def gives_one_tensor(script: Script, func: ast.expr) -> bool:
