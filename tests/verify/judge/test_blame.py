@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from xla_codemods.rules import every_rule
-from xla_codemods.symptoms import Symptom
+from xla_codemods.symptoms import REMOTE, Symptom
+from xla_migrate.verify.judge import blame
 from xla_migrate.verify.judge.blame import MigrationFinding, likeliest, of_verdict
 from xla_migrate.verify.judge.blame import Symptom as Judged
 from xla_migrate.verify.judge.divergence import Divergence, Quantity
@@ -30,6 +31,7 @@ def test_lines_of_the_migrated_file_are_those_of_the_original(migrated: int, ori
 
 
 def test_rules_speak_of_what_verify_judges() -> None:
+    assert blame.REMOTE == REMOTE
     judged = {str(item.value) for kind in (Check, Quantity) for item in kind}
     assert set(get_args(Symptom)) <= judged
     # Numbers are judged by quantity, and no finding is behind times alone. What only a recording is judged by
@@ -94,6 +96,26 @@ def test_a_rewritten_line_is_not_behind_the_number_of_graphs() -> None:
     assert of_verdict(verdict, None, [finding("XLA101", 5)], LINES) is None
     left = finding("XLA503", 5, left=True)
     assert of_verdict(verdict, None, [left], LINES) == left
+
+
+@pytest.mark.parametrize(
+    ("check", "code"),
+    [
+        (Check.STATIC_SHAPES, "XLA506"),
+        (Check.HOST_READS, "XLA503"),
+        (Check.NO_FALLBACK, "XLA518"),
+    ],
+)
+def test_a_rewritten_line_is_behind_it_only_if_its_rule_is_about_it(
+    check: Check, code: str
+) -> None:
+    """The user may have changed what the rule wrote; other rewritten lines only stand at that place."""
+    verdict = Judgement(check, Status.FAILED, "", "train.py:7")
+    others = [finding(code, 5) for code in ("XLA101", "XLA502", "XLA701")]
+    assert of_verdict(verdict, None, others, LINES) is None
+    assert of_verdict(verdict, None, [*others, finding(code, 5)], LINES) == finding(code, 5)
+    left = finding("XLA101", 5, left=True)
+    assert of_verdict(verdict, None, [*others, left], LINES) == left
 
 
 def test_the_nearest_of_equals() -> None:

@@ -29,6 +29,10 @@ _OF_STEPS = {
     Check.NO_FALLBACK,
     Check.GRAPHS,
 }
+REMOTE = 2  # how likely a finding is the cause, as rules say it: the least likely
+# The place of these is where a tensor is used first, or what a graph begins with: a line that is rewritten there is no cause by
+# itself.
+_BY_PLACE = {Check.GRAPHS, Check.STATIC_SHAPES, Check.HOST_READS, Check.NO_FALLBACK}
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,9 @@ def of_verdict(
         if divergence.quantity is Quantity.NO_GRADIENT:
             return None
         return likeliest(divergence.quantity, verdict.where, findings, lines)
-    if verdict.name == Check.GRAPHS:  # a rewritten line is not why a graph is new
-        findings = [finding for finding in findings if finding.left]
     known = verdict.name if isinstance(verdict.name, Check) else None
+    if known in _BY_PLACE:
+        findings = [f for f in findings if f.left or f.behind.get(known.value, REMOTE) < REMOTE]
     return likeliest(known, verdict.where, findings, lines)
 
 
