@@ -187,3 +187,18 @@ def test_on_the_cpu_nothing_is_swapped(eager: None) -> None:
     model.double().float()
     loss.backward()
     assert model.weight.grad is not None
+
+
+def test_a_conversion_asks_once_for_parameters_that_are_alike() -> None:
+    """On the device each question is a transfer."""
+    model = nn.Sequential(*(nn.Linear(3, 3) for _ in range(3)), nn.Linear(3, 3).to(torch.bfloat16))
+    asked = []
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.numel() == 0:
+            asked.append(tensor.dtype)
+        return tensor.to(xla.xla_device())
+
+    model._apply(moved)
+    assert asked == [torch.float32, torch.bfloat16]
+    assert {p.device.type for p in model.parameters()} == {xla.xla_device().type}

@@ -45,6 +45,15 @@ def test_tensors_are_indexed_and_walked_as_ever(watched: None) -> None:
     assert rows.sum() == 6
 
 
+def test_an_empty_tensor_has_nothing_to_read(watched: None) -> None:
+    device = torch.device("xla")
+    torch.empty(0, device=device).cpu()
+    torch.empty(0, device=device).to("cpu")
+    assert reads.take() == []
+    torch.ones(1, device=device).cpu()
+    assert sum(times for _, _, times in reads.take()) == 1
+
+
 def test_undone() -> None:
     patches = Patches()
     reads.install(patches)

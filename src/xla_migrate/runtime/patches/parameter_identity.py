@@ -35,28 +35,42 @@ def apply() -> None:
     nn.Module._apply = _apply  # type: ignore[method-assign]
 
 
+class _Conversion:
+    """What a module hands to its children to convert tensors; it knows of which ones it changes the device kind."""
+
+    def __init__(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._fn = fn
+        self._answers: dict[tuple[torch.dtype, torch.device], bool] = {}
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._fn(tensor)
+
+    def changes_kind(self, parameter: nn.Parameter) -> bool:
+        """True if torch would make a new Parameter.
+
+        Asked of an empty tensor, once for all parameters that are alike: on the device each question is a transfer.
+        """
+        key = parameter.dtype, parameter.device
+        if key not in self._answers:
+            probe = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+            with torch.no_grad():
+                try:
+                    converted = self._fn(probe)
+                except Exception:
+                    return False  # Not a conversion. Torch's own call says what is wrong, if anything is.
+            self._answers[key] = not torch._has_compatible_shallow_copy_type(probe, converted)
+        return self._answers[key]
+
+
 @functools.wraps(_torch_apply)
 def _apply(
     self: nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
 ) -> Any:
+    conversion = fn if isinstance(fn, _Conversion) else _Conversion(fn)
     for parameter in self._parameters.values():
-        if parameter is not None and _changes_kind(parameter, fn):
-            _swap_content(parameter, fn)
-    return _torch_apply(self, fn, recurse)  # type: ignore[no-untyped-call]
-
-
-def _changes_kind(parameter: nn.Parameter, fn: Callable[[torch.Tensor], torch.Tensor]) -> bool:
-    """True if ``fn`` moves to a device kind where torch would make a new Parameter.
-
-    Asked of an empty tensor, so that an ordinary conversion costs nothing more.
-    """
-    probe = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
-    with torch.no_grad():
-        try:
-            converted = fn(probe)
-        except Exception:
-            return False  # Not a conversion. Torch's own call says what is wrong, if anything is.
-    return not torch._has_compatible_shallow_copy_type(probe, converted)
+        if parameter is not None and conversion.changes_kind(parameter):
+            _swap_content(parameter, conversion)
+    return _torch_apply(self, conversion, recurse)  # type: ignore[no-untyped-call]
 
 
 def _swap_content(parameter: nn.Parameter, fn: Callable[[torch.Tensor], torch.Tensor]) -> None:

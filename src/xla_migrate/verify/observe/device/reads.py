@@ -61,7 +61,7 @@ def _watched(fn: Callable[..., Any], what: str, reads: Callable[..., bool]) -> C
 
 
 def _first(*args: Any, **kwargs: Any) -> bool:
-    return any(on_device(a) for a in args[:1])
+    return any(on_device(a) and a.numel() > 0 for a in args[:1])  # an empty tensor has no values
 
 
 def _to_host(self: Any, *args: Any, **kwargs: Any) -> bool:
@@ -69,7 +69,7 @@ def _to_host(self: Any, *args: Any, **kwargs: Any) -> bool:
     if isinstance(spec, torch.Tensor):
         spec = spec.device
     kind = spec.type if isinstance(spec, torch.device) else str(spec).split(":")[0]
-    return kind == "cpu" and on_device(self)
+    return kind == "cpu" and on_device(self) and self.numel() > 0
 
 
 def _copies_to_host(self: Any, source: Any, *args: Any, **kwargs: Any) -> bool:
