@@ -126,3 +126,15 @@ def test_without_a_compiler_it_says_so(
     monkeypatch.setattr(session, "compile_script", none)
     assert main(["compile", "train.py", "--for", "v5e"]) == 2
     assert "no TPU compiler: pip install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--ops", "xla"], ["--ops", "tpu"], ["--max-graphs", "3"]])
+def test_without_torch_xla_it_is_one_line(
+    script: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, words: list[str]
+) -> None:
+    monkeypatch.setattr(tracing, "find_spec", lambda name: None)
+    assert main(["compile", "train.py", *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("xla-migrate: torch_xla is not installed in ")
+    assert printed.err.count("\n") == 1

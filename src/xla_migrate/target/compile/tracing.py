@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ _QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
 # The variables that torchrun would set for the one process of a job; the script may read them.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _POLL = 0.1
+_NO_TORCH_XLA = (
+    f"torch_xla is not installed in {sys.executable}: pip install 'torch==2.9.*' 'torch_xla==2.9.*'"
+)
 
 
 class TracingError(Exception):
@@ -122,8 +126,10 @@ def trace(
         progress: called with (graphs so far, seconds) a few times a second.
 
     Raises:
-        TracingError: the project cannot be copied.
+        TracingError: torch_xla is not installed, or the project cannot be copied.
     """
+    if python == sys.executable and find_spec("torch_xla") is None:
+        raise TracingError(_NO_TORCH_XLA)
     script = script.resolve()
     project = workspace.project_of(script, None)
     copy, records = folder / "project", folder / "records"
