@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,12 +43,13 @@ class Script(NamedTuple):
 
 
 class Project(NamedTuple):
-    """A public repository: the part that was looked at, and the scripts that were run."""
+    """A public repository: the part that was looked at, and the scripts that were run, or why none was."""
 
     name: str
     commit: str
     part: str
-    scripts: tuple[Script, ...]
+    scripts: tuple[Script, ...] = ()
+    not_run: str = ""
 
 
 _OF_PYTORCH = (
@@ -89,13 +91,13 @@ PROJECTS = (
         "huggingface/peft",
         "5d602fdbff04",
         "examples",
-        (),  # they need data and weights of the Hub
+        not_run="they need data and weights from the Hugging Face Hub",
     ),
     Project(
         "speechbrain/speechbrain",
         "9c826ef3937b",
         ".",
-        (),  # they need the package and its data
+        not_run="they need recordings of speech",
     ),
 )
 
@@ -104,23 +106,37 @@ def main() -> int:
     """Print the page."""
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     chosen = [p for p in PROJECTS if not names or p.name in names]
-    sections = [section(project, folder / project.name.rpartition("/")[2]) for project in chosen]
-    print(HEAD.format(date=datetime.date.today().isoformat()), *sections, sep="\n")
+    pages = [section(project, folder / project.name.rpartition("/")[2]) for project in chosen]
+    rows = "\n".join(page.row for page in pages)
+    print(HEAD.format(date=datetime.date.today().isoformat(), rows=rows))
+    print("\n".join(page.text for page in pages), end="")
     return 0
 
 
 HEAD = """\
 # Gallery
 
-Public projects: what xla-migrate finds and rewrites in them, what remains, and whether their scripts train the same. `verify` ran the original with its CUDA calls redirected to the CPU, and the migrated
-script on XLA:CPU, in float32 on small data that is made up. Nothing was changed by hand.
+What xla-migrate finds and rewrites in public projects, what remains, and whether their scripts train the same.
+`docs/bench/gallery.py` wrote this page on {date}. Nothing was changed by hand.
 
-Written by `docs/bench/gallery.py` on {date}. A dash stands for a script that does not run on this machine even
-unchanged; the last column says why.
+| project | Python files | findings | rewritten | remain | scripts proven |
+| --- | --- | --- | --- | --- | --- |
+{rows}
+
+`verify` compared each script with its migration, step by step, in float32 on small made-up data. It ran the original on
+the CPU, with its CUDA calls redirected, and the migrated script on XLA:CPU.
+[What "proven" means](concepts.md#what-proven-means) explains the verdict.
 """
 
 
-def section(project: Project, checkout: Path) -> str:
+class Section(NamedTuple):
+    """A project's row of the first table, and its part of the page."""
+
+    row: str
+    text: str
+
+
+def section(project: Project, checkout: Path) -> Section:
     """Return the section of the page about `project`."""
     print(project.name, file=sys.stderr)
     with tempfile.TemporaryDirectory() as place:
@@ -130,15 +146,19 @@ def section(project: Project, checkout: Path) -> str:
         files = sum(1 for _ in part.rglob("*.py"))
         before = findings("check", part)
         after = findings("", part)
-    fixed = len(before) - len(after)
+    judged = verdicts(project, checkout)
+    proven = sum("| proven |" in row for row in judged)
+    name = project.name.rpartition("/")[2]
+    link = f"[{project.name}](#{project.name.replace('/', '').lower()})"
+    scripts = f"{proven} of {len(project.scripts)}" if project.scripts else "none run"
     lines = [
         f"## {project.name}\n",
-        f"Commit {project.commit}, {_folder(project.part)}: {files} Python files, {len(before)} findings. "
-        f"xla-migrate rewrites {max(fixed, 0)} of them; {len(after)} remain.\n",
+        f"Commit {project.commit}, {_folder(project.part)}. Code that remains in {name}:\n",
         *remaining(after),
-        *verdicts(project, checkout),
+        *judged,
     ]
-    return "\n".join(lines)
+    numbers = f"{files} | {len(before)} | {max(len(before) - len(after), 0)} | {len(after)}"
+    return Section(f"| {link} | {numbers} | {scripts} |", "\n".join(lines) + "\n")
 
 
 def _folder(part: str) -> str:
@@ -172,7 +192,7 @@ def remaining(after: list[dict[str, Any]]) -> list[str]:
 def verdicts(project: Project, checkout: Path) -> list[str]:
     """Return a table of what `verify` says of each script."""
     if not project.scripts:
-        return ["Its scripts were not run here.\n"]
+        return [f"Its scripts were not run: {project.not_run}.\n"]
     rows = ["| script | verdict | steps | note |", "| --- | --- | --- | --- |"]
     for script in project.scripts:
         verdict, steps, note = verdict_of(project, script, checkout)
@@ -234,7 +254,8 @@ def verdict_words(report: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _cell(text: str) -> str:
-    short = text.replace("|", "\\|").replace("\n", " ")[:160]
+    """Return the beginning of a text, up to a whole word, for a table."""
+    short = textwrap.shorten(text.replace("|", "\\|"), 160, placeholder=" ...")
     return short + "`" * (short.count("`") % 2)
 
 
