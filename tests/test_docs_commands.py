@@ -187,3 +187,13 @@ def test_it_runs(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     words = shown.words[shown.words.index("xla-migrate") + 1 :]
     words = words[: words.index("|")] if "|" in words else words
     assert main(words) in (0, 1)
+
+
+def test_get_started_shows_the_number_of_findings_of_its_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "get-started.md").read_text(encoding="utf-8")
+    command, printed = re.findall(r"^\$ xla-migrate (.+)\n(\d+ of .+)$", page, re.MULTILINE)[0]
+    script, *_ = shlex.split(command)
+    assert main([str(ROOT / script), "--output", str(tmp_path / "migrated.py")]) == 0
+    assert capsys.readouterr().out.strip() == printed

@@ -128,7 +128,8 @@ def _figures(report: Report, width: int) -> list[str]:
     parts = (
         f"Python {s.trace_s * 1e3:.1f}, waiting {s.wait_s * 1e3:.1f}, reads {s.read_s * 1e3:.1f}"
     )
-    compiled = f"{s.compilations} compilations apart: {s.compile_s:.1f} s in all"
-    counts = f"per step: {s.launches:.2f} launches, {s.host_reads:.2f} host reads, {s.uploads:.2f} uploads"
-    figures = f"step {s.step_s * 1e3:.1f} ms{original} ({parts}); {compiled}; {counts}"
-    return [*wrapped(figures, width, "", "  "), ""]
+    compiled = f"without {s.compilations} compilations, {s.compile_s:.1f} s in the whole run"
+    counts = f"{s.launches:.2f} launches, {s.host_reads:.2f} host reads, {s.uploads:.2f} uploads"
+    times = f"step {s.step_s * 1e3:.1f} ms{original} ({parts}), {compiled}"
+    average = f"on average per step, with evaluation: {counts}"
+    return [*wrapped(times, width, "", "  "), *wrapped(average, width, "", "  "), ""]

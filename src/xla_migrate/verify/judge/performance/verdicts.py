@@ -216,6 +216,7 @@ def _launches(
         # Whoever writes by hand reads less. A read that the migrated script keeps may launch once.
         limit += max(0.0, reads_per_step(original) - reads_per_step(by_hand))
         of = "as hand-written, plus the reads that it saves"
+        kind = ""
     else:
         # One for each backward pass (micro-batches may each be marked), for each value that the original
         # reads too, and for a mark beside such a read, where actions are chosen by forward passes. The median of
@@ -228,7 +229,8 @@ def _launches(
         limit = median(allowed)
         ours = limit + more
         of = "backward passes and the original's reads"
-    detail = f"{ours:.2f} graph launches per step (limit {limit:.2f}: {of})"
+        kind = "median of "
+    detail = f"{kind}{ours:.2f} graph launches per step (limit {limit:.2f}: {of})"
     return Judgement(
         name, Status.OK if ours <= limit + SLACK / len(steps) else Status.FAILED, detail
     )
