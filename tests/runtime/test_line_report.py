@@ -108,3 +108,22 @@ def test_lines_on_a_native_device(tmp_path: Path, request: pytest.FixtureRequest
     assert ["6", "ran", "on", "the", "CPU", "train.py:8", "aten::addmm"] in rows, done.stderr
     assert ["6", *"read from the device train.py:16 aten::_local_scalar_dense".split()] in rows
     assert ["6", *"ran on the CPU a backward pass aten::mm".split()] in rows
+
+
+@pytest.mark.e2e
+def test_a_checkpoint_is_read_at_its_own_line(tmp_path: Path) -> None:
+    pytest.importorskip("torch_xla")
+    script = SCRIPT.replace("END", 'xla.save(model.state_dict(), "model.pt")')
+    rows = _rows(_run(tmp_path, script, XLA_MIGRATE_REPORT="1").stderr)
+    assert [
+        "1",
+        "read",
+        "from",
+        "the",
+        "device",
+        "train.py:17",
+        "tensors",
+        "to",
+        "the",
+        "host",
+    ] in rows

@@ -35,6 +35,7 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        _count("tensors to the host")  # read since the last call, as `xla.save` does
         try:
             return func(*args, **(kwargs or {}))
         finally:
