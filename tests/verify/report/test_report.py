@@ -431,7 +431,7 @@ def test_a_script_that_trains_the_same_and_recompiles_does_not_differ() -> None:
     assert last[1] == "original: train.py.orig"
     assert last[2] == "compared in float32, autocast off, dropout off, 6 steps, 1 process"
     assert last[3].endswith("add `--precision bfloat16`, `--dropout same`")
-    assert last[4] == "slow on XLA: static shapes (see above)"
+    assert last[4] == "slow on XLA: static shapes"
     plain = as_json.plain(made)
     assert (plain["status"], plain["slow"], plain["different"]) == ("proven", ["static shapes"], [])
 
@@ -442,7 +442,7 @@ def test_numbers_and_speed_that_both_fail_are_two_verdicts() -> None:
         Judgement(Check.HOST_READS, Status.FAILED, "2.00 per step"),
     ]
     made = replace(report(), further=failed, settings={})
-    assert text.lines(made)[-2:] == ["differs: numbers", "slow on XLA: host reads (see above)"]
+    assert text.lines(made)[-2:] == ["differs: numbers", "slow on XLA: host reads"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -75,11 +76,17 @@ def page(report: Report) -> str:
 
 def _head(report: Report) -> str:
     kind = "proven" if report.status is Conclusion.PROVEN else "failed"
-    notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in report.notes())
+    notes = "".join(f'<p class="soft">{_marked(note)}</p>' for note in report.notes())
+    lines = "".join(f"<p>{_marked(line)}</p>" for line in conclusion(report))
     return (
         f'<h1>{escape(report.script)} <span class="verdict {kind}">{report.status}</span></h1>'
-        f"<p>{escape('; '.join(conclusion(report)))}</p>{notes}{_about(report)}"
+        f"{lines}{notes}{_about(report)}"
     )
+
+
+def _marked(text: str) -> str:
+    """Return escaped text with its code between backticks as elements."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _date(iso: str) -> str:
@@ -121,7 +128,7 @@ def _blame(report: Report) -> str:
         out.append(f'<div class="box">{text}</div>')
     for verdict, finding in report.suspects():
         source = f"<pre>{escape(finding.text)}</pre>" if finding.text else ""
-        text = f"<p>Most likely cause of <b>{escape(verdict.name)}</b>: {escape(str(finding))}</p>"
+        text = f"<p>Most likely cause of <b>{escape(verdict.name)}</b>: {_marked(str(finding))}</p>"
         out.append(f'<div class="box">{text}{source}</div>')
     return "".join(out)
 

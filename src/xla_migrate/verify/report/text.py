@@ -79,7 +79,7 @@ def _speed(report: Report) -> list[str]:
     """The verdict on the speed, if a check of it failed."""
     if not report.slow:
         return []
-    return [f"slow on XLA: {', '.join(v.name for v in report.slow)} (see above)"]
+    return [f"slow on XLA: {', '.join(v.name for v in report.slow)}"]
 
 
 def _full(name: str) -> str:
