@@ -43,7 +43,7 @@ def test_every_patch_says_what_why_and_how_long(name: str) -> None:
 
 def test_the_manual_lists_every_patch() -> None:
     """Put what this expects into docs/runtime.md when it fails."""
-    rows = ["| what torch does again | for | applied |", "| --- | --- | --- |"]
+    rows = ["| behaviour that the patch restores | for | applied |", "| --- | --- | --- |"]
     moments = {
         "import": "with the runtime's import",
         "torch_xla": "when torch_xla is imported",

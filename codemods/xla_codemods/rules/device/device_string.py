@@ -135,7 +135,7 @@ sources = {"cuda": "kernel.cu"}
 print(f"cuda:{backend}")
 ```
 
-A field that accepts some texts only accepts the XLA device, too:
+If a field has a fixed list of values, the XLA device is added to the list:
 
 ```diff
  import dataclasses

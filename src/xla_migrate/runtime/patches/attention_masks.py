@@ -1,4 +1,4 @@
-"""Models of transformers take attention masks as they are, without asking the device whether anything is padded.
+"""Models of transformers use attention masks without reading from the device whether anything is padded.
 
 The fault: to omit a mask that masks nothing, transformers calls ``padding_mask.all()`` in every forward: a launch and
 a wait for the device each time, and another graph for batches that have no padding. It skips the call under tracing. An XLA

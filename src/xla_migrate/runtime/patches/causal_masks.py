@@ -1,4 +1,4 @@
-"""``nn.Transformer`` takes attention masks as they are, without asking the device whether they are causal.
+"""``nn.Transformer`` uses attention masks without reading from the device whether they are causal.
 
 The fault: the encoder and the decoder compare the mask with a causal one in every forward, and read the result from the
 device: a launch and a wait each time. For causal masks ``scaled_dot_product_attention`` accepts a flag in place of

@@ -1,4 +1,4 @@
-"""`torch.distributions` checks its arguments after the step, without making it wait for the device.
+"""``torch.distributions`` checks its arguments after the step, so the step does not wait for the device.
 
 The fault: by default each distribution that is made, and each ``log_prob``, asks the device whether all parameters and
 values are allowed (``validate_args``): a launch and a wait each time, several in a step of a policy or of a VAE. Here

@@ -1,9 +1,9 @@
-"""Operations in place on operands of equal shapes are not asked in Python what shape their result has.
+"""Operations in place compute the shape of their result only if the operands' shapes differ.
 
-The fault: before each operation in place on a tensor of the device torch computes on the meta device what it would give, in Python:
-types and strides of each operation that it is made of. An ``addcdiv_`` takes six times as long on the host for it, and Adam makes one for
-each of its parameters; a ``leaky_relu_``, ``clamp_`` or ``sigmoid_`` of a forward pass, several hundred times. What comes out is the
-tensor itself. Where all operands are of its shape and type, or numbers, there is nothing to find out.
+The fault: before each operation in place on an XLA tensor, torch computes the type and strides of its result in Python,
+on the meta device. An ``addcdiv_`` then takes six times as long on the host, and Adam calls one for each parameter. A
+``leaky_relu_``, ``clamp_`` or ``sigmoid_`` of a forward pass takes several hundred times as long. If all operands have the
+tensor's shape and type, or are numbers, the result is the tensor itself, and nothing needs to be computed.
 
 To see it: time ``x.addcdiv_(y, z)`` on the device with and without it.
 It can go when this fails: test_torch_works_out_the_results_of_equal_operands.

@@ -1,4 +1,4 @@
-"""Optimizers of torch.optim that are asked for fused kernels step on XLA parameters without them.
+"""Optimizers of torch.optim ignore ``fused=True`` for XLA parameters.
 
 The fault: ``fused=True`` raises at the first step (fact 3.26). The migration changes it where a script writes it out.
 It cannot change the settings in ``AdamW(parameters, **config["optimizer"])``, whose file is right for CUDA. XLA fuses the

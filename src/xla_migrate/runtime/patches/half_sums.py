@@ -1,4 +1,4 @@
-"""Sums of bfloat16 and float16 tensors add up in float32, and round once.
+"""Sums of bfloat16 and float16 tensors are computed in float32 and rounded once.
 
 The fault: torch, on the CPU and on CUDA, adds up halves in float32. torch_xla leaves the type of the sum to the
 compiler, and XLA's for the CPU rounds after each addition, so that a sum stops growing once each addend is

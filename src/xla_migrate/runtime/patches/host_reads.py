@@ -1,4 +1,4 @@
-"""A value that is read runs all that is pending, once.
+"""The first read of a value runs everything that is pending, so nothing is computed twice.
 
 The fault: torch_xla computes for ``loss.item()`` what the loss depends on and leaves the rest pending,
 so that the forward pass runs again with the next step mark (facts 3.20, 3.21): once more for each of

@@ -1,4 +1,4 @@
-"""Lists of tensors are joined as they are, also where another step has joined others of the same form.
+"""``torch.cat`` and similar functions take the right tensors from lists that share tensors.
 
 The fault: torch_xla tells programs apart by their operations and by how many inputs they have, not by
 which input goes where (https://github.com/pytorch/xla/issues/8353). A step that uses one tensor twice, in
