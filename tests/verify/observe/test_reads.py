@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from xla_migrate import runtime as xla
 from xla_migrate.verify.observe.device import reads
 from xla_migrate.verify.observe.process.patching import Patches
 
@@ -46,7 +47,7 @@ def test_tensors_are_indexed_and_walked_as_ever(watched: None) -> None:
 
 
 def test_an_empty_tensor_has_nothing_to_read(watched: None) -> None:
-    device = torch.device("xla")
+    device = xla.xla_device()
     torch.empty(0, device=device).cpu()
     torch.empty(0, device=device).to("cpu")
     assert reads.take() == []
