@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.checkpoint
@@ -445,3 +446,71 @@ def test_eager_put_is_an_assignment(eager: None) -> None:
     xla.put(x, -1, 1, torch.ones(2, 2), 2)
     xla.put(x, 0, 1, 5.0)
     assert x.tolist() == [[0, 1, 1, 0], [5, 5, 5, 5]]
+
+
+def _assigned(x: torch.Tensor, mask: torch.Tensor, value: Any) -> torch.Tensor:
+    """What torch does on the host; a tensor gives its elements under the mask."""
+    x = x.cpu().clone()
+    given = value.cpu() if isinstance(value, torch.Tensor) else value
+    x[mask.cpu()] = given[mask.cpu()] if isinstance(value, torch.Tensor) and value.dim() else given
+    return x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+@pytest.mark.parametrize("rows", [True, False])
+@pytest.mark.parametrize("value", [0, 0.5, -1, float("inf"), torch.tensor(2.0), "other"])
+def test_assign_is_torchs(device: torch.device, dtype: torch.dtype, rows: bool, value: Any) -> None:
+    if value == float("inf") and not dtype.is_floating_point:
+        pytest.skip("no integer")
+    x = torch.randn(4, 3).to(dtype).to(device)
+    mask = torch.tensor([True, False, True, False]).to(device)
+    if not rows:
+        mask = torch.rand(4, 3).to(device) > 0.5
+    other = torch.randn(4, 3).to(dtype).to(device) if isinstance(value, str) else value
+    expected = _assigned(x, mask, other)
+    xla.assign(x, mask, other)
+    assert torch.equal(x.cpu(), expected)
+
+
+def test_assign_through_views_and_gradients(device: torch.device) -> None:
+    def grads(assign: Callable[..., None], where: torch.device) -> list[Any]:
+        x = torch.arange(6.0).view(2, 3).to(where).requires_grad_()
+        y = torch.ones(2, 3).to(where).requires_grad_()
+        z = x * 2
+        assign(z[:, 1:], z[:, 1:] > 3, (y * 3)[:, 1:])
+        (z * z).sum().backward()
+        assert x.grad is not None
+        assert y.grad is not None
+        return [z.tolist(), x.grad.tolist(), y.grad.tolist()]
+
+    def plainly(x: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> None:
+        x[mask] = value[mask]
+
+    assert grads(xla.assign, device) == grads(plainly, torch.device("cpu"))
+
+
+def test_assign_with_other_indices_is_an_assignment(device: torch.device) -> None:
+    x = torch.zeros(4, device=device)
+    xla.assign(x, torch.tensor([0, 2], device=device), torch.arange(4.0, device=device))
+    assert x.tolist() == [0, 0, 2, 0]
+    rows = np.zeros(3)
+    xla.assign(rows, np.array([True, False, True]), 1)  # type: ignore[arg-type]
+    assert rows.tolist() == [1, 0, 1]
+
+
+def test_facts_3_22_and_3_23_assign_reads_nothing_and_compiles_once(device: torch.device) -> None:
+    x = torch.arange(12.0).to(device)
+    limits = torch.arange(12.0).to(device)
+
+    def stored(start: int) -> torch.Tensor:
+        y = x * 1
+        y[x > xla.narrow(limits, 0, start, 1)] = 0.0
+        return y
+
+    def assigned(start: int) -> torch.Tensor:
+        y = x * 1
+        xla.assign(y, x > xla.narrow(limits, 0, start, 1), 0.0)
+        return y
+
+    assert _compiles(stored) >= 6
+    assert _compiles(assigned) == 1

@@ -33,7 +33,15 @@ from .devices import (
     supports_fused,
     xla_device,
 )
-from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode, narrow, put
+from .graphs import (
+    assign,
+    checkpoint,
+    checkpoint_sequential,
+    compile,
+    inference_mode,
+    narrow,
+    put,
+)
 from .loading.loader import MpDeviceLoader
 from .precision import autocast, is_bf16_supported, set_cudnn, set_float32_matmul_precision
 from .processes import (
@@ -157,6 +165,7 @@ __all__ = [
     "all_to_all",
     "all_to_all_single",
     "arrived",
+    "assign",
     "autocast",
     "barrier",
     "broadcast",

@@ -176,3 +176,36 @@ def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | No
         [0.0, 1.0, 2.0]
     """
     backend().put(tensor, dim, start, value, length)
+
+
+def assign(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> None:
+    """``tensor[mask] = value``, and ``tensor[mask] = value[mask]``, without reading the mask.
+
+    torch_xla reads the mask from the device to learn how many elements it selects, and compiles
+    again for each number (facts 3.22, 3.23). This computes all elements, and keeps those outside of
+    the mask.
+
+    Args:
+        tensor: What is written to, in place.
+        mask: Booleans of the shape of ``tensor``, or of its first dimensions. Any other index
+            writes as in torch.
+        value: A number, a tensor with one element, or a tensor from which the elements under the
+            mask are taken.
+
+    Example:
+        >>> distances = torch.tensor([4.0, 1.0, 3.0], device=device)
+        >>> xla.assign(distances, distances > 2, 0)
+        >>> distances.tolist()
+        [0.0, 1.0, 0.0]
+    """
+    is_selected = isinstance(value, torch.Tensor) and value.numel() > 1
+    both = isinstance(tensor, torch.Tensor) and isinstance(mask, torch.Tensor)
+    if not both or mask.dtype not in (torch.bool, torch.uint8):
+        tensor[mask] = value[mask] if is_selected else value
+        return
+    mask = mask.to(tensor.device, torch.bool)
+    mask = mask.reshape(mask.shape + (1,) * (tensor.dim() - mask.dim()))
+    if isinstance(value, torch.Tensor):
+        value = value.to(tensor.device)
+        value = value if is_selected else value.reshape(())
+    tensor.copy_(torch.where(mask, value, tensor))

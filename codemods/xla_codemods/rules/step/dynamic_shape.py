@@ -17,6 +17,7 @@ Fix: safe, unsafe or none.
 Keep one size. The replacement depends on the code that follows:
 
 - `torch.where(mask, x, 0)` for `x[mask]`.
+- `xla.assign(x, mask, 0)` for `x[mask] = 0`.
 - A sum weighted by the mask, divided by `mask.sum()`, for the mean of a selection.
 - `F.one_hot(y, num_classes)` for `F.one_hot(y)`.
 - `torch.repeat_interleave(..., output_size=n)` for a call without the size.
@@ -38,6 +39,24 @@ A number that is assigned where a tensor meets a condition:
 +        logits.masked_fill_(logits < 0.1, 0)
          tokens = tokens + logits
      return tokens
+```
+
+A mask that another tensor decides on:
+
+```diff
+ import torch
+ from xla_migrate import runtime as xla
+
+ def nearest(model, batches, optimizer, points):
+     for x in xla.MpDeviceLoader(batches):
+         best = torch.full((8,), 1e10, device=x.device)
+         for point in points:
+             distance = torch.sum((x - point) ** 2, -1)
+             mask = distance < best
+-            best[mask] = distance[mask]
++            xla.assign(best, mask, distance)
+         model(best).mean().backward()
+         xla.optimizer_step(optimizer)
 ```
 
 A smaller last batch costs one extra compilation. `drop_last=True` avoids it, but skips up to one
@@ -155,7 +174,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
-from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
+from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
+from ...analysis.nodes import walk
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
@@ -163,7 +183,7 @@ from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_con
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.device_tensors import may_be_read
-from ...edits import AddArgument, ReplaceStatement
+from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import callers
 from ...patterns import Pattern
@@ -305,9 +325,17 @@ def masked(script: Script) -> Iterator[Finding]:
             if _is_of_the_device(script, node.value) and _is_repeated(script, node):
                 yield RULE.finding(script, node, _SAME_MASK, effort=LOW)
         elif any(_is_selection(script, node.value, index) for index in indices):
-            if _is_repeated(script, node):
+            if _is_repeated(script, node) and not _is_assigned(script, node):
                 message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
                 yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+
+
+def _is_assigned(script: Script, selection: ast.Subscript) -> bool:
+    """True for what an edit of `distance[mask] = dist[mask]` takes away."""
+    match script.parent(selection):
+        case ast.Assign(targets=[ast.Subscript() as place], value=value) if value is selection:
+            return any(f.edits for f in _written(script, place))
+    return False
 
 
 _SUMS = frozenset({"nansum", "sum"})
@@ -358,22 +386,51 @@ def _is_of_the_device(script: Script, node: ast.expr) -> bool:
 
 
 def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
-    """`x[x < 0] = 0`."""
-    message = "an assignment with a mask reads the mask from the device: use `torch.where` or `masked_fill_`"
-    statement = script.parent(node)
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+    """`x[x < 0] = 0`, `x[mask] = y[mask]`."""
+    message = "an assignment with a mask reads the mask from the device"
+    around = script.parent(node)
+    statement = around if isinstance(around, ast.Assign) and around.targets == [node] else None
+    if statement is not None:
         own = is_about(script, node.slice, node.value) and _is_whole_number(statement.value)
         if own and _is_computed(script, node.value):
             text = "{0}.masked_fill_({1}, {2})"
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
-            yield RULE.finding(script, node, message, edit)
+            yield RULE.finding(script, node, f"{message}: use `masked_fill_`", edit)
             return
     if (
         is_mask(script, node.slice)
         and may_be_read(script, node.value)
         and _is_repeated(script, node)
     ):
-        yield RULE.finding(script, node, message)
+        edits = () if statement is None else _assigned(script, statement, node)
+        yield RULE.finding(script, node, f"{message}: use `xla.assign`, or `torch.where`", *edits)
+
+
+def _assigned(script: Script, statement: ast.Assign, place: ast.Subscript) -> Iterator[Edit]:
+    """The call that writes a number, or the elements of another tensor under the same mask."""
+    value = statement.value
+    if isinstance(value, ast.Subscript) and _is_of_the_same_mask(place, value):
+        value = value.value
+    elif script.value(value).kinds != {NUMBER} and not _is_size(script, value):
+        return
+    text = f"{script.xla}.assign({{0}}, {{1}}, {{2}})"
+    yield ReplaceStatement(statement, text, (place.value, place.slice, value))
+
+
+def _is_size(script: Script, node: ast.expr) -> bool:
+    """`N` of `B, N, C = xyz.shape`."""
+    made = [b.value for b in script.reaching(node)] if isinstance(node, ast.Name) else []
+    sizes = [m.func if isinstance(m, ast.Call) else m for m in made]
+    return bool(sizes) and all(
+        isinstance(s, ast.Attribute) and s.attr in {"shape", "size"} for s in sizes
+    )
+
+
+def _is_of_the_same_mask(place: ast.Subscript, value: ast.Subscript) -> bool:
+    """`dist[mask]` of `distance[mask] = dist[mask]`."""
+    if any(isinstance(n, ast.Call) for n in walk(place.slice)):
+        return False
+    return ast.dump(place.slice) == ast.dump(value.slice)
 
 
 def _is_computed(script: Script, node: ast.expr) -> bool:

@@ -1,0 +1,60 @@
+"""XLA504: what is assigned under a mask, and with what `xla.assign` writes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings, migrated
+
+SCRIPT = """import math
+import torch
+
+def train(model, batches, optimizer, count):
+    for x in batches:
+        x = x.cuda()
+        best = torch.ones(8).cuda()
+        distance = model(x)
+        size, width = distance.shape
+        mask = distance < best
+        STATEMENT
+        loss = best.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("best[mask] = distance[mask]", "xla.assign(best, mask, distance)"),
+        ("best[~mask] = distance[~mask]", "xla.assign(best, ~mask, distance)"),
+        ("best[mask] = 0", "xla.assign(best, mask, 0)"),
+        ("best[mask] = -1e9", "xla.assign(best, mask, -1e9)"),
+        ("best[distance > 2] = width", "xla.assign(best, distance > 2, width)"),
+        ("best[mask] = float('inf')", "xla.assign(best, mask, float('inf'))"),
+        ("best[mask] = distance.size(0)", "xla.assign(best, mask, distance.size(0))"),
+        ("best[best < 0] = 0", "best.masked_fill_(best < 0, 0)"),
+    ],
+)
+def test_numbers_and_elements_under_the_same_mask(before: str, after: str) -> None:
+    result = migrated(SCRIPT.replace("STATEMENT", before))
+    assert f"        {after}\n" in result
+    assert "XLA504" not in [code for _, code in findings(result)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "times"),
+    [
+        ("best[mask] = distance[distance > 1]", 2),  # the mask of what is read is another
+        ("best[mask] = model(x)", 1),
+        ("best[mask] += 1", 1),
+        ("best[mask] = count", 1),  # it may be anything
+        ("kept = best[mask] = 0", 1),
+        ("best[0] = distance[0]", 0),
+    ],
+)
+def test_what_else_is_assigned_stays(statement: str, times: int) -> None:
+    source = SCRIPT.replace("STATEMENT", statement)
+    assert [code for _, code in findings(source)].count("XLA504") == times
+    assert statement in migrated(source)
