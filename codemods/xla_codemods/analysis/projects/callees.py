@@ -292,6 +292,9 @@ def filled(handed: Handed, target: Target) -> Iterator[tuple[str, ast.expr]]:
         if isinstance(argument, ast.Starred):
             break
         yield name, argument
+    rest, vararg = handed.arguments[len(names) :], target.function.args.vararg
+    if rest and vararg is not None:
+        yield vararg.arg, ast.copy_location(ast.Tuple(rest), rest[0])
     known = {a.arg for a in (*target.function.args.args, *target.function.args.kwonlyargs)}
     for given in handed.keywords:
         if given.arg in known and given.arg is not None:

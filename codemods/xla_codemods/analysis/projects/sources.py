@@ -63,7 +63,11 @@ class ValueSources:
                 for entry, value in zip(keys, values):
                     if isinstance(entry, ast.Constant) and entry.value == path[0]:
                         yield Place(value, scope, view, path[1:])
-            case ast.ListComp(elt=element) if path:
+            case ast.Starred(value=several):
+                yield Place(several, scope, view, (ITERATED, *path))
+            case ast.Call(func=ast.Name(id="list" | "tuple"), args=[several]) if path:
+                yield place._replace(node=several)
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) if path:
                 inner = view.indexed.inference.inner(node, scope)
                 yield Place(element, inner, view, path[1:])
             case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):

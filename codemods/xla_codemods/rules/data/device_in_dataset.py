@@ -94,7 +94,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
-from ...analysis.training.tensors.moved_tensors import are_moved, is_moved
+from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
@@ -126,10 +126,7 @@ _CUT_UP = (
 @RULE.call("torch.utils.data.TensorDataset")
 def tensors(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`TensorDataset(x.cuda(), y.cuda())`."""
-    if any(
-        are_moved(script, given) if isinstance(given, ast.Starred) else is_moved(script, given)
-        for given in call.args
-    ):
+    if any(is_moved(script, given) for given in call.args):
         yield RULE.finding(script, call, _CUT_UP, effort=MEDIUM)
 
 
