@@ -67,6 +67,17 @@ def uses(file: File, node: ast.expr) -> list[ast.expr]:
     return [use for use in found if any(source is node for source in sources(file, use))]
 
 
+def unpacked(file: File, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
+    """Yield the reads of the names that `node` is unpacked into, each with the path to its part."""
+    for read in _reads_of_targets(file, node):
+        if isinstance(read, ast.Name) and isinstance(read.ctx, ast.Load):
+            for binding in file.reaching(read):
+                if binding.value is node:
+                    yield read, binding.path
+                elif binding.value is None and binding.node is file.parent(node):
+                    yield read, (ITERATED, ITERATED)  # `*rest`
+
+
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
@@ -274,6 +285,8 @@ def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
                 yield from (node for node, _ in file.index.subscripts(key))
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 yield from _loads(file, parts)
+            case ast.Starred(value=several):
+                yield from _loads(file, [several])
 
 
 def _parameters(file: File, function: FunctionNode) -> Iterator[ast.expr]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
+from ...flow.closure import reach
+from ...flow.edges import sources, unpacked, uses
 from ...patterns import Pattern
 from ..devices.tensor_types import cuda_type
 from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
-from ..scopes import FunctionNode
+from ..scopes import ITERATED
 from ..syntax import keyword, name_of, parameter_for
 
 if TYPE_CHECKING:
@@ -45,15 +47,22 @@ _PASSED_THROUGH = frozenset(
     ).split()
 )
 _MAPPING = frozenset({"map", "tree_map", "apply", "recursive_apply", "starmap"})
-_DEPTH = 3
-
 # A place in the source: line, column.
 Place = tuple[int, int]
-_END: Place = (10**9, 0)
-
 
 # A part of a batch: where it stands in a tuple, its key, its field; None is all of it.
 Part = int | str | None
+
+
+class Use(NamedTuple):
+    """An expression whose value is a batch, or a part of it."""
+
+    node: ast.expr
+    part: Part = None
+
+    def of(self, node: ast.expr, part: Part = None) -> Use:
+        """Return a use of a part of this part."""
+        return Use(node, part if self.part is None else self.part)
 
 
 class BatchFlow(NamedTuple):
@@ -67,36 +76,6 @@ class BatchFlow(NamedTuple):
     parts: tuple[int | str, ...] = ()
 
 
-class _Uses:
-    """What is done with a batch, or with a part of it."""
-
-    def __init__(self, part: Part = None) -> None:
-        self.part = part
-        self.moves: list[tuple[ast.AST, Part]] = []
-        self.host: list[tuple[ast.AST, Part]] = []
-
-    def of(self, part: Part) -> _Uses:
-        """The same, for uses of a part; parts of a part are the part's."""
-        inner = _Uses(part if self.part is None else self.part)
-        inner.moves, inner.host = self.moves, self.host
-        return inner
-
-    def add_move(self, node: ast.AST) -> None:
-        self.moves.append((node, self.part))
-
-    def add_host(self, node: ast.AST) -> None:
-        self.host.append((node, self.part))
-
-    def parts_on_host(self) -> tuple[int | str, ...]:
-        """The parts that are needed on the host, if they are distinct from the parts that are moved."""
-        host = {part for _, part in self.host}
-        moved = {part for _, part in self.moves}
-        told = [part for part in host | moved if part is not None]
-        if None in host or moved <= host or len(set(map(type, told))) > 1:
-            return ()  # an index and a name may be the same part
-        return tuple(part for part in host if part is not None)
-
-
 class Batches:
     """The flows of one script's loops."""
 
@@ -108,90 +87,187 @@ class Batches:
         """What the body of `loop` does with the batches that it is fed; `own`: with those that it iterates over."""
         key = loop, own
         if key not in self._flows:
-            uses = _Uses()
-            for name, start, part in self._own_names(loop) if own else self._fed_names(loop):
-                self._follow(name, start, body_of(loop), uses.of(part), 0)
-            moved = bool(uses.moves) and not uses.host
-            moves = tuple(node for node, _ in uses.moves)
-            host = min((node for node, _ in uses.host), key=_start, default=None)
-            parts = () if self._is_zipped(loop) else uses.parts_on_host()
-            self._flows[key] = BatchFlow(moved, moves, host, parts)
+            self._flows[key] = self._found(loop, [] if own else self._fed(loop))
         return self._flows[key]
 
-    def _fed_names(self, loop: LoopNode) -> Iterator[tuple[str, Place, Part]]:
-        """Names that hold (parts of) a batch, with the place behind which they do."""
-        yield from self._own_names(loop)
-        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
-            return
-        for node in _walk(loop.body):
-            if isinstance(node, ast.Assign) and _is_next(node.value):
-                for target in node.targets:
-                    yield from ((name, _end(node), part) for name, part in _parts(target))
+    def _found(self, loop: LoopNode, fed: list[Use]) -> BatchFlow:
+        script, moves, host = self.script, list[tuple[ast.AST, Part]](), list[Use]()
 
-    def _own_names(self, loop: LoopNode) -> Iterator[tuple[str, Place, Part]]:
-        """Those of the loop's target."""
-        if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
-            for name, part in _parts(loop.generators[0].target):
-                yield name, _start(loop), part
+        def step(use: Use) -> Iterator[Use]:
+            moved = self._moves(use)
+            moves.extend((move, use.part) for move in moved)
+            found = [] if moved else self._next(use)
+            if found is None:
+                host.append(use)
+            for each in found or ():
+                if script.function(each.node) is not script.function(
+                    loop
+                ) or loop in script.ancestors(each.node):
+                    yield each
+
+        reach([*self._own(loop), *fed], step)
+        first = min((use.node for use in host), key=_start, default=None)
+        parts = (
+            () if self._is_zipped(loop) else _on_host({p for _, p in moves}, {u.part for u in host})
+        )
+        return BatchFlow(bool(moves) and not host, tuple(move for move, _ in moves), first, parts)
+
+    def _fed(self, loop: LoopNode) -> list[Use]:
+        """Return what `next` takes in the body of `loop`."""
+        assigns = (node for node in _walk(body_of(loop)) if isinstance(node, ast.Assign))
+        return [Use(node.value) for node in assigns if _is_next(node.value)]
+
+    def _own(self, loop: LoopNode) -> Iterator[Use]:
+        """Yield the reads of the loop's target, without the index of `enumerate`."""
+        if isinstance(loop, ast.While):
             return
-        if isinstance(loop, (ast.For, ast.AsyncFor)):
-            for target in self._batch_targets(loop):
-                yield from ((name, _start(loop), part) for name, part in _parts(target))
+        of = loop.generators[0] if isinstance(loop, (ast.ListComp, ast.GeneratorExp)) else loop
+        is_counted = of is loop and self._is_counted(of.target, of.iter)
+        for read, (_, *path) in self._reads(of.iter):
+            if not is_counted:
+                yield Use(read, _part(path))
+            elif path[:1] != [0]:
+                yield Use(read, _part(path[1:]))
+
+    def _is_counted(self, target: ast.expr, iterated: ast.expr) -> bool:
+        """Return True if the first of two parts is a number: `for step, batch in enumerate(loader)`."""
+        if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+            return False
+        items = self.script.value(iterated).iterated().items or ()
+        made = self.script.only_value(iterated) or iterated
+        return any(item.has(NUMBER) for item in items[:1]) or _has_enumerate(made)
 
     def _is_zipped(self, loop: LoopNode) -> bool:
         """Return True if the parts of the loop's values may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
-        work: list[ast.expr] = []
+
+        def made_of(node: ast.expr) -> Iterator[ast.expr]:
+            for name in walk(node):
+                if isinstance(name, ast.Name):
+                    yield from (b.value for b in self.script.bindings(name) if b.value is not None)
+
+        start: list[ast.expr] = [node for node in _walk(body_of(loop)) if _is_next(node)]
         if isinstance(loop, (ast.ListComp, ast.GeneratorExp)):
-            work.append(loop.generators[0].iter)
-        else:
-            if isinstance(loop, (ast.For, ast.AsyncFor)):
-                work.append(loop.iter)
-            work += [
-                node for node in _walk(loop.body) if isinstance(node, ast.expr) and _is_next(node)
-            ]
-        seen: set[str] = set()
-        while work:
-            for node in walk(work.pop()):
-                if isinstance(node, ast.Call) and "zip" in ast.unparse(node.func):
-                    return True
-                if isinstance(node, ast.Name) and node.id not in seen:
-                    seen.add(node.id)
-                    work += [b.value for b in (self.script.bindings(node)) if b.value is not None]
+            start = [loop.generators[0].iter]
+        elif not isinstance(loop, ast.While):
+            start.append(loop.iter)
+        parts = (part for node in reach(start, made_of) for part in walk(node))
+        return any(isinstance(p, ast.Call) and "zip" in ast.unparse(p.func) for p in parts)
+
+    def _reads(self, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
+        """Yield the reads of the names that `node` is unpacked into, unless they are bound to what was moved before."""
+        for read, path in unpacked(self.script, node):
+            before = (b for b in self.script.reaching(read) if isinstance(b.node, ast.Assign))
+            moved = (b.value for b in before if b.value is not None and self._moving(b.value))
+            if not any(_end(value) <= _start(read) for value in moved):
+                yield read, path
+
+    def _moves(self, use: Use) -> list[ast.AST]:
+        """Return the calls at `use` that move the batch."""
+        script, node = self.script, use.node
+        match script.parent(node):
+            case ast.Attribute() as method:
+                called = script.parent(method)
+                if isinstance(called, ast.Call) and called.func is method:
+                    return [called] if self.is_move(called) else []
+            case ast.keyword() | ast.Call() as around:
+                call = script.parent(around) if isinstance(around, ast.keyword) else around
+                if isinstance(call, ast.Call) and call.func is not node:
+                    is_mapped = name_of(call.func) in _MAPPING and self._moving(call)
+                    return [call] if is_mapped or self.is_move(call) else []
+            case ast.comprehension(iter=iterated) as generator if iterated is node:
+                return self._moving(script.parent(generator))
+            case ast.For(iter=iterated) as loop if iterated is node:
+                return self._moving(loop)
+        return []
+
+    def _next(self, use: Use) -> list[Use] | None:
+        """Return the uses of the same batch one step later; None if the host needs it at `use`."""
+        script, node = self.script, use.node
+        match script.parent(node):
+            case ast.Attribute() as attribute:
+                return self._of_attribute(use, attribute)
+            case ast.Call() as call:
+                return self._of_argument(use, call)
+            case ast.keyword() as named:
+                around = script.parent(named)
+                return self._of_argument(use, around) if isinstance(around, ast.Call) else []
+            case ast.Subscript(value=value, slice=index) as entry if value is node:
+                # `batch[k] = ...` puts it back.
+                return [use.of(entry, _key(index))] if isinstance(entry.ctx, ast.Load) else []
+            case ast.Starred() as starred:
+                return [use.of(starred)]
+            case ast.IfExp(test=test) as choice if test is not node:
+                return [use.of(choice)]
+            case ast.Assign(value=value) as assign if value is node:
+                return self._of_assigned(use, assign)
+            case ast.Tuple() | ast.List() as display if _is_assigned(
+                script.parent(display), display
+            ):
+                found = [use.of(read, _part(path)) for read, path in self._reads(node)]
+                return found or [use.of(display)]
+            case ast.comprehension(iter=iterated) | ast.For(iter=iterated) if iterated is node:
+                reads = [read for read, _ in self._reads(node)]
+                return [use.of(read) for read in reads if not self._is_key(read)]
+            case ast.Delete() | ast.Expr():
+                return []
+            case ast.Compare() as test if _asks_identity(test):
+                return []
+        return None
+
+    def _of_attribute(self, use: Use, attribute: ast.Attribute) -> list[Use] | None:
+        call, name = self.script.parent(attribute), attribute.attr
+        if name in _ASKED:
+            return []
+        if not isinstance(call, ast.Call) or call.func is not attribute:
+            return [use.of(attribute, None if name in _OF_TENSORS else name)]
+        is_entry = name in {"get", "pop"} and call.args
+        taken = _key(call.args[0]) if is_entry else None
+        return [use.of(call, taken)] if name in _PASSED_THROUGH else None
+
+    def _of_argument(self, use: Use, call: ast.Call) -> list[Use] | None:
+        """A batch passed to a call that only asks, to one that returns it, or to a function of the file."""
+        name = name_of(call.func)
+        if name in _QUESTIONS:
+            return []
+        if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
+            return [use.of(call)]
+        is_module = self.script.value(call.func).has(MODULE)
+        function = None if is_module else self.script.function_of(call.func)
+        if function is None:
+            return None
+        is_method = isinstance(self.script.parent(function), ast.ClassDef)
+        if parameter_for(use.node, function, call, skip_self=is_method) is None:
+            return None
+        return [use.of(read) for read in uses(self.script, use.node)]
+
+    def _of_assigned(self, use: Use, assign: ast.Assign) -> list[Use]:
+        """`x, y = batch` and `inputs = batch["x"]`."""
+        found = [use.of(read, _part(path)) for read, path in self._reads(use.node)]
+        kept = [t for t in assign.targets if isinstance(t, (ast.Attribute, ast.Subscript))]
+        if kept:
+            others = uses(self.script, use.node)
+            found += [use.of(read) for read in others if not isinstance(read, ast.Name)]
+        for target in kept:
+            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                scope, name = self.script.index.scope(target), target.value.id
+                home = scope.find(name)
+                reads = self.script.index.reads_of(home[0], name) if home is not None else []
+                found += [use.of(read) for read in reads if _end(assign) <= _start(read)]
+        return found
+
+    def _is_key(self, read: ast.Name) -> bool:
+        """Return True if an element that is iterated is only a key, or only copied."""
+        match self.script.parent(read):
+            case ast.Subscript(value=value):
+                return value is not read
+            case ast.DictComp() | ast.Tuple():
+                return True
         return False
 
-    def _batch_targets(self, loop: ast.For | ast.AsyncFor) -> list[ast.expr]:
-        """The loop's target without the index of `enumerate`."""
-        if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
-            element = self.script.value(loop.iter).iterated()
-            if (element.items and element.items[0].has(NUMBER)) or _has_enumerate(
-                self.script.only_value(loop.iter) or loop.iter
-            ):
-                return [loop.target.elts[1]]
-        return [loop.target]
-
-    def _follow(
-        self, name: str, start: Place, body: Sequence[ast.AST], uses: _Uses, depth: int
-    ) -> None:
-        """Classify every use of `name` in `body` from `start` on, until it is rebound to what was moved."""
-        end = self._moved_at(name, body, start)
-        for node in _walk(body):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
-                if start <= _start(node) <= end:
-                    self._classify(node, body, uses, depth)
-
-    def _moved_at(self, name: str, body: Sequence[ast.AST], start: Place) -> Place:
-        """The last place at which `name` is still what the loader gave: it is rebound to the moved one there."""
-        for node in _walk(body):
-            if not isinstance(node, ast.Assign) or _start(node) < start:
-                continue
-            if name in {n for t in node.targets for n in _names(t)} and self._moves_something(
-                node.value
-            ):
-                return _end(node)
-        return _END
-
-    def _moves_something(self, node: ast.AST) -> bool:
-        return any(isinstance(part, ast.Call) and self.is_move(part) for part in walk(node))
+    def _moving(self, node: ast.AST | None) -> list[ast.AST]:
+        """Return the calls in `node` that move something."""
+        calls = (part for part in walk(node) if isinstance(part, ast.Call)) if node else ()
+        return [call for call in calls if self.is_move(call)]
 
     def is_move(self, call: ast.Call) -> bool:
         """`x.to(device)`, `x.cuda()`, `to_device(x, ...)`."""
@@ -212,156 +288,23 @@ class Batches:
             return True
         return any(self.script.value(a).has(DEVICE) for a in call.args[1:])
 
-    def _is_cuda_type(self, node: ast.expr, depth: int = 0) -> bool:
+    def _is_cuda_type(self, node: ast.expr) -> bool:
         """`torch.cuda.FloatTensor`, or a name that is bound to it, be it on a condition."""
-        if cuda_type(self.script, node) is not None:
-            return True
-        if isinstance(node, ast.IfExp):
-            return self._is_cuda_type(node.body, depth) or self._is_cuda_type(node.orelse, depth)
-        return depth < _DEPTH and any(
-            binding.whole is not None and self._is_cuda_type(binding.whole, depth + 1)
-            for binding in self.script.bindings(node)
-        )
+        made = reach([node], lambda each: sources(self.script, each))
+        return any(cuda_type(self.script, each) is not None for each in made)
 
-    def _classify(self, node: ast.expr, body: Sequence[ast.AST], uses: _Uses, depth: int) -> None:
-        """One use of a batch, or of a part of it, by what stands around it."""
-        parent = self.script.parent(node)
-        if isinstance(parent, ast.Attribute):
-            self._attribute(node, parent, body, uses, depth)
-        elif isinstance(parent, ast.Call):
-            self._argument(node, parent, uses, depth)
-        elif isinstance(parent, ast.keyword):
-            call = self.script.parent(parent)
-            assert isinstance(call, (ast.Call, ast.ClassDef))
-            if isinstance(call, ast.Call):
-                self._argument(node, call, uses, depth)
-        elif isinstance(parent, ast.Subscript) and parent.value is node:
-            if isinstance(parent.ctx, ast.Load):  # else it is put back: `batch[k] = ...`
-                self._classify(parent, body, uses.of(_key(parent.slice)), depth)
-        elif isinstance(parent, ast.Starred):
-            self._classify(parent, body, uses, depth)
-        elif isinstance(parent, ast.Assign) and parent.value is node:
-            self._renamed(parent, body, uses, depth)
-        elif isinstance(parent, (ast.comprehension, ast.For)) and parent.iter is node:
-            self._iterated(node, parent, body, uses, depth)
-        elif isinstance(parent, (ast.Tuple, ast.List)) and isinstance(
-            self.script.parent(parent), ast.Assign
-        ):
-            self._renamed(self.script.parent(parent), body, uses, depth, element=node)  # type: ignore[arg-type]
-        elif isinstance(parent, (ast.Compare, ast.Delete, ast.Expr)):
-            if isinstance(parent, ast.Compare) and not _asks_identity(parent):
-                uses.add_host(node)
-        elif isinstance(parent, ast.IfExp) and parent.test is not node:
-            self._classify(parent, body, uses, depth)
-        else:
-            uses.add_host(node)
 
-    def _attribute(
-        self,
-        node: ast.expr,
-        parent: ast.Attribute,
-        body: Sequence[ast.AST],
-        uses: _Uses,
-        depth: int,
-    ) -> None:
-        outer = self.script.parent(parent)
-        if isinstance(outer, ast.Call) and outer.func is parent:
-            if self.is_move(outer):
-                uses.add_move(outer)
-            elif parent.attr in _PASSED_THROUGH:
-                taken = (
-                    _key(outer.args[0]) if parent.attr in {"get", "pop"} and outer.args else None
-                )
-                self._classify(outer, body, uses.of(taken), depth)
-            elif parent.attr not in _ASKED:
-                uses.add_host(node)
-        elif parent.attr not in _ASKED:
-            part = None if parent.attr in _OF_TENSORS else parent.attr
-            self._classify(parent, body, uses.of(part), depth)
+def _on_host(moved: set[Part], host: set[Part]) -> tuple[int | str, ...]:
+    """Return the parts that are needed on the host, if they are distinct from the parts that are moved."""
+    known = [part for part in host | moved if part is not None]
+    if None in host or moved <= host or len(set(map(type, known))) > 1:
+        return ()  # an index and a name may be the same part
+    return tuple(part for part in host if part is not None)
 
-    def _argument(self, node: ast.expr, call: ast.Call, uses: _Uses, depth: int) -> None:
-        """A batch handed to a call: to one that moves it, to one that only asks, or into a local function."""
-        func = call.func
-        if self.is_move(call) and call.func is not node:
-            uses.add_move(call)
-            return
-        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
-        if name in _QUESTIONS:
-            return
-        if name in _MAPPING and self._moves_something(call):
-            uses.add_move(call)
-            return
-        if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
-            self._classify(call, [self.script.statement(call)], uses, depth)
-            return
-        function = self._local(call)
-        if function is not None and depth < _DEPTH:
-            is_method = isinstance(self.script.parent(function), ast.ClassDef)
-            parameter = parameter_for(node, function, call, skip_self=is_method)
-            if parameter is not None:
-                self._follow(parameter, (0, 0), function.body, uses, depth + 1)
-                return
-        uses.add_host(node)
 
-    def _local(self, call: ast.Call) -> FunctionNode | None:
-        """The local function or method that `call` calls, unless it is a module's forward."""
-        is_module = self.script.value(call.func).has(MODULE)
-        return None if is_module else self.script.function_of(call.func)
-
-    def _renamed(
-        self,
-        assign: ast.Assign,
-        body: Sequence[ast.AST],
-        uses: _Uses,
-        depth: int,
-        element: ast.expr | None = None,
-    ) -> None:
-        """`x, y = batch` and `inputs = batch["x"]`: the new names carry it on."""
-        for target in assign.targets:
-            if element is not None and isinstance(assign.value, (ast.Tuple, ast.List)):
-                elements = getattr(target, "elts", None)
-                index = assign.value.elts.index(element)
-                names = (
-                    _parts(elements[index])
-                    if elements and index < len(elements)
-                    else [(name, None) for name in _names(target)]
-                )
-            else:
-                names = _parts(target)
-            for name, part in names:
-                self._follow(name, _end(assign), body, uses.of(part), depth)
-            if not names:
-                uses.add_host(assign)
-
-    def _iterated(
-        self,
-        node: ast.expr,
-        parent: ast.comprehension | ast.For,
-        body: Sequence[ast.AST],
-        uses: _Uses,
-        depth: int,
-    ) -> None:
-        """`{k: v.to(device) for k, v in batch.items()}` and `for k in batch: ...`."""
-        holder = self.script.parent(parent) if isinstance(parent, ast.comprehension) else parent
-        assert holder is not None
-        found = _Uses(uses.part)
-        names = set(_names(parent.target))
-        for inner in walk(holder):
-            if (
-                isinstance(inner, ast.Name)
-                and inner.id in names
-                and isinstance(inner.ctx, ast.Load)
-            ):
-                above = self.script.parent(inner)
-                if isinstance(above, (ast.Subscript, ast.DictComp, ast.Tuple)) and not (
-                    isinstance(above, ast.Subscript) and above.value is inner
-                ):
-                    continue  # a key
-                self._classify(inner, body, found, depth)
-        moved = self._moves_something(holder)
-        uses.moves += found.moves or ([(holder, uses.part)] if moved else [])
-        if not found.moves and not moved:
-            uses.host += found.host
+def _part(path: Sequence[int]) -> Part:
+    """Return the index of the part that `path` leads to."""
+    return path[0] if path and path[0] != ITERATED else None
 
 
 def _has_enumerate(node: ast.expr) -> bool:
@@ -381,28 +324,8 @@ def _end(node: ast.stmt | ast.expr) -> Place:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
-def _is_next(node: ast.expr) -> bool:
+def _is_next(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"
-
-
-def _names(target: ast.AST) -> list[str]:
-    return [
-        n.id
-        for n in walk(target)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Load))
-    ]
-
-
-def _parts(target: ast.AST) -> list[tuple[str, Part]]:
-    """The names in what a batch is given to, with the part of it that each holds, or None."""
-    if not isinstance(target, (ast.Tuple, ast.List)):
-        return [(name, None) for name in _names(target)]
-    found: list[tuple[str, Part]] = []
-    starred = False
-    for index, element in enumerate(target.elts):
-        starred = starred or isinstance(element, ast.Starred)
-        found += [(name, None if starred else index) for name in _names(element)]
-    return found
 
 
 def _key(index: ast.expr) -> Part:
@@ -423,6 +346,10 @@ def _is_dtype(node: ast.expr) -> bool:
         and isinstance(node.value, ast.Name)
         and node.value.id == "torch"
     )
+
+
+def _is_assigned(assign: ast.AST | None, value: ast.expr) -> bool:
+    return isinstance(assign, ast.Assign) and assign.value is value
 
 
 def _asks_identity(node: ast.Compare) -> bool:
