@@ -32,6 +32,19 @@ def reach(
     return reached
 
 
+def all_ends(
+    start: Iterable[N], step: Callable[[N], Iterable[N]], holds: Callable[[N], bool]
+) -> bool:
+    """Return True if `holds` is True for each node that `start` leads to and that `step` leads on from to no other.
+
+    False if there is no such node.
+    """
+    steps: dict[N, list[N]] = {}
+    reached = reach(start, lambda node: steps.setdefault(node, list(step(node))))
+    ends = [node for node in reached if not steps[node]]
+    return bool(ends) and all(map(holds, ends))
+
+
 def trace(reached: Mapping[N, N | None], node: N) -> Iterator[N]:
     """Yield `node` and the nodes that led to it, up to the one that the closure started from."""
     current: N | None = node

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...flow.closure import reach
+from ...flow.closure import all_ends, reach
 from ...patterns import Pattern
 from ..nodes import walk
 from ..scopes import FunctionNode, Scope
@@ -26,7 +26,6 @@ _OF_SIZES = frozenset(
 _LONGEST = "XLA compiles once for every length of the longest sample"
 # Models of speech make a few frames at once: a length that is a multiple of these is still one of many.
 _FEW_FRAMES = Pattern(r"frames_per_step|outputs_per_step|reduction_factor|^r$", re.IGNORECASE)
-_DEPTH = 4  # names for names, parts of parts
 # What gives samples or batches.
 LoadingNode = ast.FunctionDef | ast.Lambda
 
@@ -73,65 +72,59 @@ def _is_static(function: ast.FunctionDef) -> bool:
     return any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
 
 
-def moves_all(function: LoadingNode, is_move: Callable[[ast.Call], bool]) -> bool:
-    """True if each part of what `function` gives is moved: `return x.to(device), lengths` leaves one on the host."""
-    if isinstance(function, ast.Lambda):
-        return _is_moved(function.body, [], is_move)
-    nodes = list(walk_body(function.body))
-    given = [
-        node.value
-        for node in nodes
-        if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None
-    ]
-    return bool(given) and all(_is_moved(value, nodes, is_move) for value in given)
-
-
-def _is_moved(
-    node: ast.expr, nodes: list[ast.AST], is_move: Callable[[ast.Call], bool], depth: int = 0
+def moves_all(
+    script: ParsedFile, function: LoadingNode, is_move: Callable[[ast.Call], bool]
 ) -> bool:
-    def moved(part: ast.expr) -> bool:
-        return depth < _DEPTH and _is_moved(part, nodes, is_move, depth + 1)
+    """Return True if each part of what `function` gives is moved: `return x.to(device), lengths` leaves one on the host."""
 
+    def moves(node: ast.expr) -> bool:
+        return any(isinstance(part, ast.Call) and is_move(part) for part in walk(node))
+
+    def parts(node: ast.expr) -> list[ast.expr]:
+        if not isinstance(node, ast.Name):
+            return _elements(node) or []
+        values = list(_bound_to(script, node))
+        return list(filter(moves, values)) or values
+
+    def is_moved(node: ast.expr) -> bool:
+        return _elements(node) == [] or moves(node)
+
+    given = [function.body] if isinstance(function, ast.Lambda) else list(_given_by(function))
+    elements = reach(given, lambda node: _elements(node) or [])
+    return bool(given) and all(
+        all_ends([node], parts, is_moved) for node in elements if not _elements(node)
+    )
+
+
+def _elements(node: ast.expr) -> list[ast.expr] | None:
+    """Return the elements of a display; None for other expressions."""
     match node:
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
-            return all(map(moved, parts))
-        case ast.Call(func=ast.Name(id="dict" | "tuple" | "list"), args=parts, keywords=named):
-            return all(map(moved, [*parts, *(k.value for k in named)]))
-        case ast.Name(id=name):
-            return any(map(moved, _bound_to(name, nodes)))
-    return any(isinstance(part, ast.Call) and is_move(part) for part in walk(node))
+        case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Dict(values=elements):
+            return elements
+        case ast.Call(func=ast.Name(id="dict" | "tuple" | "list"), args=args, keywords=named):
+            return [*args, *(k.value for k in named)]
+    return None
 
 
-def _bound_to(name: str, nodes: list[ast.AST]) -> Iterator[ast.expr]:
+def _given_by(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """Yield what `function` returns and yields."""
+    for node in walk_body(function.body):
+        if isinstance(node, (ast.Return, ast.Yield)) and node.value is not None:
+            yield node.value
+
+
+def _bound_to(script: ParsedFile, name: ast.Name) -> Iterator[ast.expr]:
     """What `name`, or each entry of it (`batch[key] = ...` for each key), is bound to."""
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    yield from _for_name(name, target, value)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                yield from _for_name(name, target, value)
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append")) if (
-                owner == name and node.args
-            ):
-                yield node.args[0]
-
-
-def _for_name(name: str, target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
-    """The part of `value` that `target = value` gives to `name`."""
-    match target:
-        case ast.Name(id=bound) if bound == name:
-            yield value
-        case ast.Subscript(value=ast.Name(id=bound), slice=index) if (
-            bound == name and not isinstance(index, ast.Constant)
-        ):
-            yield value
-        case ast.Tuple(elts=parts) if any(isinstance(p, ast.Name) and p.id == name for p in parts):
-            if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(parts):
-                for part, given in zip(parts, value.elts, strict=True):
-                    yield from _for_name(name, part, given)
-            else:
-                yield value
+    yield from (v for b in script.reaching(name) if (v := b.part or b.value) is not None)
+    home = script.index.scope(name).find(name.id)
+    for use, _ in script.index.names_of(home[0], name.id) if home is not None else ():
+        around = script.parent(use)
+        match around, script.parent(around) if around is not None else None:
+            case ast.Attribute(attr="append"), ast.Call(args=[added]):
+                yield added
+            case ast.Subscript(ctx=ast.Store(), slice=index), ast.Assign(value=value):
+                if not isinstance(index, ast.Constant):
+                    yield value
 
 
 def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[ast.expr, str]]:

@@ -10,19 +10,19 @@ from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...flow.closure import reach
+from ...flow.closure import reach, trace
 from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
 from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
 from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffects, outside_loops
 from ..nodes import walk
-from ..syntax import keyword
+from ..scopes import Binding, Scope
+from ..syntax import keyword, name_of
 from .collating import LoadingNode, moves_all
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
-    from ..scopes import Scope
     from .batches import Batches, BatchFlow
 
 # Loops over single samples: a data set, a list of texts or of files, instead of a loader of batches.
@@ -143,52 +143,44 @@ class Feeding:
         self.batches = batches
         self._wraps: dict[tuple[ast.AST, ast.AST], bool] = {}
 
-    def drivers(self, node: ast.expr, scope: Scope, depth: int = 0) -> list[Driver]:
-        """The iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them."""
-        if depth > 5:
-            return []
+    def drivers(self, node: ast.expr, scope: Scope) -> list[Driver]:
+        """Return the iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them.
+
+        If they are unknown, the name of a wrapper is the iterable: `bar` of `bar = tqdm(load())`.
+        """
+        reached = reach([Driver(node, scope)], self._wrapped)
+        ends = [driver for driver in reached if not self._wrapped(driver)]
+        names = (driver for end in ends for driver in trace(reached, end))
+        found = [end for end in ends if self._is_iterable(end)]
+        return found or list(filter(self._is_iterable, names))[:1]
+
+    def _is_iterable(self, driver: Driver) -> bool:
+        node, scope, _ = driver
         value = self.script.value(node, scope)
         if value.has(LOADER) or value.has(DEVICE_LOADER):
-            inner = self._unwrapped(node, scope, depth)
-            return inner or [Driver(node, scope)]
-        inner = self._unwrapped(node, scope, depth)
-        if inner:
-            return inner
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
-                return []
-            return [] if _counts(node, scope) else [Driver(node, scope)]
-        return []
+            return True
+        if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
+            return False
+        is_named = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        return is_named and not _counts(node, scope)
 
-    def _unwrapped(self, node: ast.expr, scope: Scope, depth: int) -> list[Driver]:
-        if isinstance(node, ast.Call):
-            return self._unwrapped_call(node, scope, depth)
-        if isinstance(node, ast.Name):
-            found = scope.find(node.id)
-            if found is None or len(found[1]) != 1:
-                return []
-            home, (binding,) = found
-            if (
-                binding.how in {"assign", "with"}
-                and not binding.path
-                and isinstance(binding.value, ast.Call)
-            ):
-                return self._unwrapped_call(binding.value, home, depth + 1)
-        return []
-
-    def _unwrapped_call(self, call: ast.Call, scope: Scope, depth: int) -> list[Driver]:
-        func = call.func
-        dotted = self.script.dotted(func, scope) or ""
-        name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
-        if dotted == f"{library_types.RUNTIME}.MpDeviceLoader":
-            return [Driver(call, scope)]
-        if name == "zip" or dotted.endswith("zip_longest"):
-            return [d for a in call.args for d in self.drivers(a, scope, depth + 1)]
-        if name in PASSING and call.args:
-            inner = self.drivers(call.args[0], scope, depth + 1)
-            return [d._replace(cached=True) for d in inner] if name == "cycle" else inner
-        if name in PASSING_METHODS and isinstance(func, ast.Attribute) and call.args:
-            return self.drivers(call.args[0], scope, depth + 1)
+    def _wrapped(self, driver: Driver) -> list[Driver]:
+        """Return what a wrapper, or a name that is bound to one, iterates over."""
+        node, scope, is_cached = driver
+        match node:
+            case ast.Name():
+                home, bindings = scope.find(node.id) or (scope, [])
+                match bindings:
+                    case [Binding(how="assign" | "with", path=(), value=ast.Call() as made)]:
+                        return self._wrapped(Driver(made, home, is_cached))
+            case ast.Call(func=func, args=args):
+                dotted, name = self.script.dotted(func, scope) or "", name_of(func)
+                if dotted == f"{library_types.RUNTIME}.MpDeviceLoader":
+                    return []
+                if name == "zip" or dotted.endswith("zip_longest"):
+                    return [Driver(each, scope, is_cached) for each in args]
+                if name in PASSING or (name in PASSING_METHODS and isinstance(func, ast.Attribute)):
+                    return [Driver(each, scope, is_cached or name == "cycle") for each in args[:1]]
         return []
 
     def next_drivers(self, loop: LoopEffects) -> list[Driver]:
@@ -211,18 +203,14 @@ class Feeding:
         """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
         if isinstance(node, ast.Call):
             return self.drivers(node, scope)
-        if not isinstance(node, ast.Name):
+        home, bindings = (scope.find(node.id) if isinstance(node, ast.Name) else None) or (
+            scope,
+            [],
+        )
+        made = [b.whole for b in bindings]
+        if not all(isinstance(each, ast.Call) for each in made):
             return []
-        found = scope.find(node.id)
-        if found is None:
-            return []
-        home, bindings = found
-        drivers: list[Driver] = []
-        for binding in bindings:
-            if binding.how != "assign" or binding.path or not isinstance(binding.value, ast.Call):
-                return []
-            drivers += self._unwrapped_call(binding.value, home, 1)
-        return drivers
+        return [d for call in made if call is not None for d in self.drivers(call, home)]
 
     def is_device_loader(self, driver: Driver) -> bool:
         """True if a device loader is iterated already."""
@@ -294,7 +282,7 @@ class Feeding:
         return frozenset(
             call
             for function in self._loading_functions
-            if moves_all(function, self.batches.is_move)
+            if moves_all(self.script, function, self.batches.is_move)
             for call in self._moves_in(function)
         )
 
