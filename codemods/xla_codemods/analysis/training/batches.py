@@ -156,10 +156,19 @@ class Batches:
     def _reads(self, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
         """Yield the reads of the names that `node` is unpacked into, unless they are bound to what was moved before."""
         for read, path in unpacked(self.script, node):
-            before = (b for b in self.script.reaching(read) if isinstance(b.node, ast.Assign))
-            moved = (b.value for b in before if b.value is not None and self._moving(b.value))
-            if not any(_end(value) <= _start(read) for value in moved):
+            given = [b.value for b in self.script.reaching(read) if isinstance(b.node, ast.Assign)]
+            given += [assign.value for assign in self._stores(read)]
+            if not any(v and _end(v) <= _start(read) and self._moving(v) for v in given):
                 yield read, path
+
+    def _stores(self, read: ast.Name) -> Iterator[ast.Assign]:
+        """Yield the assignments to entries and attributes of the variable `read`: `batch[k] = ...`."""
+        home = self.script.index.scope(read).find(read.id)
+        for name in self.script.index.reads_of(home[0], read.id) if home is not None else ():
+            target = self.script.parent(name)
+            assign = self.script.parent(target) if target is not None else None
+            if isinstance(assign, ast.Assign) and target in assign.targets:
+                yield assign
 
     def _moves(self, use: Use) -> list[ast.AST]:
         """Return the calls at `use` that move the batch."""

@@ -155,6 +155,9 @@ LEFT = "loader"
         ("batch", "x = batch.x.to(device)\n        log(batch.describe())", LEFT),
         ("batch", 'x = batch["x"].to(device)\n        for k, v in batch.items():\n            log(k, v)', LEFT),
         ("batch", "x = move_to(batch, device)\n        log(batch[1])", "xla.MpDeviceLoader(loader, host=(1,))"),
+        # moved before, or another value
+        ("batch", 'for k in batch.keys():\n            batch[k] = batch[k].to(device)\n        log(batch["x"])', "xla.MpDeviceLoader(loader)"),
+        ("x, path", "x = x.to(device)\n        path = 0\n        log(path)", "xla.MpDeviceLoader(loader)"),
     ],
 )  # fmt: skip
 def test_parts_that_are_needed_on_the_host(target: str, body: str, iterated: str) -> None:

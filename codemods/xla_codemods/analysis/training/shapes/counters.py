@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ....flow.calls import argument, callers
+from ....flow.closure import reach
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import unparsed
@@ -28,8 +30,6 @@ class Counters:
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self._parameters: dict[ast.arg, bool] = {}
-        self._asked: set[ast.AST] = set()  # what is being reckoned from itself
 
     @cached_property
     def loops(self) -> set[ast.AST]:
@@ -68,34 +68,63 @@ class Counters:
         return bool(self.loops)
 
     def changes(self, node: ast.expr) -> bool:
-        """True if `node` is a number that counts turns or is drawn in each, or is reckoned from one."""
-        match node:
-            case ast.Name():
-                return self._name_changes(node)
-            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
-                return any(self.changes(argument) for argument in args)
-            case ast.Call():
-                is_number = is_drawing(self.script, node) and not draws_an_array(self.script, node)
-                return is_number and self._is_in_a_loop(node)
-            case ast.Subscript(value=drawn, slice=ast.Constant()):
-                return isinstance(drawn, ast.Call) and self.changes(drawn)
-            case ast.BinOp() if _is_one_of_few(node):
-                return False
-            case ast.BinOp(left=left, right=right):
-                return self.changes(left) or self.changes(right)
-            case ast.UnaryOp(operand=operand):
-                return self.changes(operand)
-        return False
+        """Return True if `node` is a number that counts turns or is drawn in each, or is computed from one."""
+        return any(map(self._is_counter, reach([node], self._parts)))
 
     def moves(self, node: ast.expr) -> bool:
-        """True if `node` is a place that moves: a counter, one that an object keeps, or one kept on the device."""
-        if node in self._asked:
-            return False
-        self._asked.add(node)
-        try:
-            return self.changes(node) or self._is_kept(node)
-        finally:
-            self._asked.discard(node)
+        """Return True if `node` is a place that moves: a counter, one that an object keeps, or one kept on the device."""
+        reached = reach([node], lambda each: (*self._parts(each), *self._kept_in(each)))
+        return any(self._is_counter(each) or self._is_kept(each) for each in reached)
+
+    def _parts(self, node: ast.expr) -> list[ast.expr]:
+        """Return the numbers that `node` is computed from."""
+        match node:
+            case ast.Name():
+                return [part for b in self.script.reaching(node) for part in self._bound(b)]
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
+                return args
+            case ast.Subscript(value=ast.Call() as drawn, slice=ast.Constant()):
+                return [drawn]
+            case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
+                return [left, right]
+            case ast.UnaryOp(operand=operand):
+                return [operand]
+        return []
+
+    def _bound(self, binding: Binding) -> list[ast.expr]:
+        """Return what a name is bound to: a statement's value in such a loop, or what calls pass."""
+        if binding.how == "parameter" and isinstance(binding.node, ast.arg):
+            function = self.script.function(binding.node)
+            if function is None or self.script.is_in_a_module(function):
+                return []
+            calls = callers(self.script, function)
+            given = (argument(self.script, binding.node.arg, function, call) for call in calls)
+            return [value for value in given if value is not None]
+        value = binding.part if binding.how == "assign" else None
+        return [value] if value is not None and self._is_in_a_loop(value) else []
+
+    def _is_counter(self, node: ast.expr) -> bool:
+        """Return True if `node` itself counts, or is drawn in such a loop."""
+        if isinstance(node, ast.Name):
+            return any(map(self._counts, self.script.reaching(node)))
+        is_drawn = isinstance(node, ast.Call) and _draws_a_number(self.script, node)
+        return is_drawn and self._is_in_a_loop(node)
+
+    def _counts(self, binding: Binding) -> bool:
+        match binding:
+            case Binding(how="for", node=ast.For(iter=iterated) | ast.AsyncFor(iter=iterated)):
+                return binding.node in self.loops and counts(iterated, binding.path[1:])
+            case Binding(how="augment", node=ast.AugAssign() as augment):
+                return self._is_counted_on(augment)
+            case Binding(how="assign", value=value, path=(index,)) if binding.part is None:
+                return self._is_drawn_elsewhere(value, index)
+        return False
+
+    def _kept_in(self, node: ast.expr) -> Iterator[ast.expr]:
+        """Yield the values that the name `node` keeps from turn to turn."""
+        for binding in self.script.reaching(node) if isinstance(node, ast.Name) else ():
+            if binding.how in {"assign", "augment"} and binding.value and not binding.path:
+                yield binding.value
 
     def _is_kept(self, node: ast.expr) -> bool:
         match node:
@@ -103,17 +132,6 @@ class Counters:
                 return may_be_read(self.script, read)
             case ast.Call(func=ast.Attribute(value=read, attr="item"), args=[]):
                 return may_be_read(self.script, read)
-            case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
-                return self.moves(left) or self.moves(right)
-            case ast.Name():
-                bindings = self.script.reaching(node)
-                return any(
-                    b.how in {"assign", "augment"}
-                    and b.value is not None
-                    and not b.path
-                    and self.moves(b.value)
-                    for b in bindings
-                )
             case ast.Attribute(value=ast.Name(id="self")):
                 return self._is_advanced(node)
         return False
@@ -129,24 +147,6 @@ class Counters:
                 isinstance(n, ast.Attribute) and unparsed(n) == text for n in walk(assign.value)
             ):
                 return True
-        return False
-
-    def _name_changes(self, node: ast.Name) -> bool:
-        return any(self._binding_changes(binding) for binding in self.script.reaching(node))
-
-    def _binding_changes(self, binding: Binding) -> bool:
-        if binding.how == "for" and binding.node in self.loops:
-            assert isinstance(binding.node, (ast.For, ast.AsyncFor))
-            return counts(binding.node.iter, binding.path[1:])
-        if binding.how == "parameter" and isinstance(binding.node, ast.arg):
-            return self._parameter_changes(binding.node)
-        if binding.how == "augment" and isinstance(binding.node, ast.AugAssign):
-            return self._is_counted_on(binding.node)
-        value = binding.part if binding.how == "assign" else None
-        if value is not None:
-            return self._is_drawn(value)
-        if binding.how == "assign" and len(binding.path) == 1:
-            return self._is_drawn_elsewhere(binding.value, binding.path[0])
         return False
 
     def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
@@ -167,33 +167,8 @@ class Counters:
             for b in found[1]
         )
 
-    def _is_drawn(self, value: ast.expr) -> bool:
-        """True if a number is drawn in `value`, a statement of such a loop, or one is reckoned there from one drawn."""
-        if value in self._asked or not self._is_in_a_loop(value):
-            return False
-        self._asked.add(value)
-        try:
-            return self.changes(value)
-        finally:
-            self._asked.discard(value)
-
     def _is_in_a_loop(self, node: ast.AST) -> bool:
         return any(ancestor in self.loops for ancestor in self.script.ancestors(node))
-
-    def _parameter_changes(self, parameter: ast.arg) -> bool:
-        """True if a call in such a loop hands a counter on."""
-        if parameter not in self._parameters:
-            self._parameters[parameter] = False  # recursion ends here
-            self._parameters[parameter] = self._is_handed_on(parameter)
-        return self._parameters[parameter]
-
-    def _is_handed_on(self, parameter: ast.arg) -> bool:
-        function = self.script.function(parameter)
-        if function is None or self.script.is_in_a_module(function):
-            return False
-        calls = callers(self.script, function)
-        given = (argument(self.script, parameter.arg, function, call) for call in calls)
-        return any(value is not None and self.changes(value) for value in given)
 
     # Bounds.
 
