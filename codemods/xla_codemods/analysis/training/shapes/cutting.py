@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ...scopes import FunctionNode
     from ...script import Script
 
-_DEEPEST = 4  # names for names
 _LONGEST = frozenset({"max", "amax"})
 _CONVERTING = frozenset({"int", "float", "min", "max"})
 _READING = frozenset({"item", "tolist", "cpu", "numpy", "long", "int", "detach"})
@@ -29,37 +29,26 @@ def cuts(script: Script) -> Iterator[ast.expr]:
     """Yield slices that cut a batch to its longest sample, in each step or in the collate function."""
     if not script.source.mentions(*_LONGEST):
         return
-    said: set[tuple[ast.AST | None, str]] = set()
-    for node in _run(script):
-        for edge in _lengths(script, node):
-            if _is_longest(script, edge, _DEEPEST):
-                key = (script.function(node), ast.unparse(edge))
-                if key not in said:
-                    said.add(key)
-                    yield node
-                break
+    bodies = (n for f in collating(script) for n in walk(f))
+    steps = (n for n, _ in in_each_turn(script, (*turns(script), *evaluating(script))))
+    found: dict[tuple[ast.AST | None, str], ast.expr] = {}
+    for node in (*steps, *bodies):
+        if isinstance(node, (ast.Subscript, ast.Call)):
+            edges = (edge for edge in _lengths(script, node) if _is_longest(script, edge))
+            for edge in islice(edges, 1):
+                found.setdefault((script.function(node), ast.unparse(edge)), node)
+    yield from found.values()
 
 
 def is_cut(script: Script, node: ast.Subscript) -> bool:
     """True if the slice `node` takes as much as the longest sample of its batch has."""
-    return any(_is_longest(script, edge, _DEEPEST) for edge in _lengths(script, node))
-
-
-def _run(script: Script) -> Iterator[ast.Subscript | ast.Call]:
-    seen: set[ast.AST] = set()
-    bodies = (n for f in collating(script) for n in walk(f))
-    steps = (n for n, _ in in_each_turn(script, (*turns(script), *evaluating(script))))
-    for nodes in (steps, bodies):
-        for node in nodes:
-            if isinstance(node, (ast.Subscript, ast.Call)) and node not in seen:
-                seen.add(node)
-                yield node
+    return any(_is_longest(script, edge) for edge in _lengths(script, node))
 
 
 def _lengths(script: Script, node: ast.Subscript | ast.Call) -> Iterator[ast.expr]:
     """The ends of slices, and what `narrow` takes for a length."""
     if isinstance(node, ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and _is_of_a_batch(script, node.value, _DEEPEST):
+        if isinstance(node.ctx, ast.Load) and _is_of_a_batch(script, node.value):
             for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
                 if isinstance(part, ast.Slice):
                     yield from (e for e in (part.lower, part.upper) if e is not None)
@@ -67,55 +56,63 @@ def _lengths(script: Script, node: ast.Subscript | ast.Call) -> Iterator[ast.exp
         yield node.args[-1]
 
 
-def _is_longest(script: Script, node: ast.expr, depth: int) -> bool:
+def _is_longest(script: Script, node: ast.expr) -> bool:
     """`int(mask.sum(1).max())`, `max(lengths)`, `lengths.max().item()`, of a batch."""
-    if depth == 0:
-        return False
+    reached = reach([node], lambda each: _computed_from(script, each))
+    return any(_is_of_a_batch(script, of) for each in reached for of in _maximum_of(script, each))
+
+
+def _computed_from(script: Script, node: ast.expr) -> list[ast.expr]:
     match node:
         case ast.Call(func=ast.Name(id=name), args=args) if name in _CONVERTING:
-            if any(_is_longest(script, argument, depth) for argument in args):
-                return True
-            return name == "max" and len(args) == 1 and _is_of_a_batch(script, args[0], depth)
-        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            if name in _READING:
-                return _is_longest(script, owner, depth)
-            if name not in _LONGEST or node.keywords:
-                return False
-            if script.dotted(node.func) in {"torch.max", "torch.amax"}:
-                return len(node.args) == 1 and _is_of_a_batch(script, node.args[0], depth)
-            return not node.args and _is_of_a_batch(script, owner, depth)
+            return args
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _READING:
+            return [owner]
         case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
-            return any(_is_longest(script, part, depth) for part in (left, right))
+            return [left, right]
         case ast.NamedExpr(value=inner) | ast.UnaryOp(operand=inner):
-            return _is_longest(script, inner, depth)
+            return [inner]
         case ast.Name():
-            return any(_is_longest(script, v, depth - 1) for v in _values(script, node))
-    return False
+            return _values(script, node)
+    return []
 
 
-def _is_of_a_batch(script: Script, node: ast.expr, depth: int) -> bool:
+def _maximum_of(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return what the largest element is taken of: `max(lengths)`, `lengths.max()` and `torch.max(lengths)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="max"), args=[lengths]):
+            return [lengths]
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]):
+            is_function = script.dotted(node.func) in {"torch.max", "torch.amax"}
+            if name in _LONGEST and len(args) == is_function:
+                return args or [owner]
+    return []
+
+
+def _is_of_a_batch(script: Script, node: ast.expr) -> bool:
     """True if `node` is made of what a loop or a loader gives, or a function is given, and is no number."""
-    value = script.value(node)
-    if value.has(NUMBER) or depth == 0:
-        return False
-    if value.kinds & {TENSOR, BATCH}:
-        return True
-    for part in walk(node):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
-            for binding in script.bindings(part):
-                if binding.how == "for" or (
-                    binding.how == "parameter" and part.id not in {"self", "cls", "model", "args"}
-                ):
-                    return True
-            if any(_is_of_a_batch(script, v, depth - 1) for v in _values(script, part)):
-                return True
-    return False
+
+    def is_batch(each: ast.expr) -> bool:
+        value = script.value(each)
+        return bool(value.kinds & {TENSOR, BATCH}) and not value.has(NUMBER)
+
+    def names(each: ast.expr) -> list[ast.Name]:
+        parts = walk(each) if not script.value(each).kinds & {NUMBER, TENSOR, BATCH} else ()
+        return [n for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+
+    reached = reach([node], lambda each: [v for n in names(each) for v in _values(script, n)])
+    return any(is_batch(each) or any(_is_given(script, n) for n in names(each)) for each in reached)
 
 
-def _values(script: Script, name: ast.Name) -> Iterator[ast.expr]:
-    for binding in script.reaching(name):
-        if binding.how == "assign" and binding.value is not None:
-            yield binding.value
+def _is_given(script: Script, name: ast.Name) -> bool:
+    is_other = name.id not in {"self", "cls", "model", "args"}
+    hows = {binding.how for binding in script.bindings(name)}
+    return "for" in hows or (is_other and "parameter" in hows)
+
+
+def _values(script: Script, name: ast.Name) -> list[ast.expr]:
+    bound = (b for b in script.reaching(name) if b.how == "assign")
+    return [binding.value for binding in bound if binding.value is not None]
 
 
 def is_on_device(script: ParsedFile, node: ast.expr, index: ast.expr | None = None) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ....flow.calls import passed
-from ....flow.closure import reach
+from ....flow.closure import all_ends, reach
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
@@ -25,39 +26,40 @@ _METHODS = frozenset(
 _ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
-def is_mask(script: Script, node: ast.expr, depth: int = 0) -> bool:
-    """True if `node` is surely a tensor of truth values."""
+def is_mask(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is surely a tensor of truth values."""
+    parts, is_truth = partial(_mask_parts, script), partial(_is_truth, script)
+    return all_ends([node], parts, is_truth)
+
+
+def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions that all have to be masks, if `node` is one."""
+    match node:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return [operand]
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
+            return [] if _is_truth(script, node) else [owner]
+        case ast.Name():
+            bindings = script.reaching(node)
+            values: list[ast.expr | None] = [binding.whole for binding in bindings]
+            if all(binding.how == "parameter" for binding in bindings):
+                values = passed(script, script.function(node), node.id)
+            known = [value for value in values if value is not None]
+            return known if len(known) == len(values) else []
+    return []
+
+
+def _is_truth(script: Script, node: ast.expr) -> bool:
     match node:
         case ast.Compare(ops=ops, left=left, comparators=others):
             return not any(isinstance(op, _ASKING) for op in ops) and any(
                 may_be_read(script, side) or _is_given(script, side) for side in (left, *others)
             )
-        case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return is_mask(script, operand, depth)
-        case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
-            return is_mask(script, left, depth) and is_mask(script, right, depth)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
             return may_be_read(script, node)
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING and is_mask(
-            script, owner, depth
-        ):
-            return True
-        case ast.Call() if _is_boolean(script, node):
-            return may_be_read(script, node)
-        case ast.Name() if depth < 3:
-            bindings = script.reaching(node)
-            if bindings and all(b.how == "parameter" for b in bindings):
-                return _is_passed_a_mask(script, node, depth + 1)
-            return bool(bindings) and all(
-                b.whole is not None and is_mask(script, b.whole, depth + 1) for b in bindings
-            )
-    return False
-
-
-def _is_passed_a_mask(script: Script, node: ast.Name, depth: int) -> bool:
-    """Return True if the calls of this file pass masks for the parameter `node`, and nothing else."""
-    given = passed(script, script.function(node), node.id)
-    return bool(given) and all(a is not None and is_mask(script, a, depth) for a in given)
+    return _is_boolean(script, node) and may_be_read(script, node)
 
 
 def _is_boolean(script: Script, node: ast.expr) -> bool:
