@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import argument_for, keyword, name_of, unparsed
+from ..syntax import keyword, name_of, parameter_for, unparsed
 from .tensors.parameters_of import Sources
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ _HARMLESS = frozenset(
     "print len list tuple iter sum id repr str isinstance type set hasattr".split()
 )
 _ASKING = (ast.Attribute, ast.Subscript, ast.Compare, ast.BinOp, ast.Expr, ast.If)
-_DEEPEST = 4  # functions that a model is followed through
 
 
 class Replication:
@@ -241,76 +241,50 @@ class Replication:
         """True if `owner`, of parameters, is made in this file and wrapped, or reduced, nowhere."""
         if any(_is_same(owner, wrapped) for wrapped in self._wrapped):
             return False
-        return self.sources.is_made_here(owner) and not self._escapes(owner, 0)
+        if not self.sources.is_made_here(owner):
+            return False
+        uses = reach(self._reads(owner), lambda use: self._passed_on(use) or ())
+        return not any(use in self._wrapped or self._passed_on(use) is None for use in uses)
 
-    def _escapes(self, owner: ast.expr, depth: int) -> bool:
-        """True if something may wrap it that is not seen."""
+    def _reads(self, owner: ast.expr) -> list[ast.expr]:
+        """Return the reads of the variable or attribute `owner`."""
         text = unparsed(owner)
-        home = self._home(owner)
-        for node, _ in [*self.script.index.of(type(owner))]:
-            if not isinstance(getattr(node, "ctx", None), ast.Load) or unparsed(node) != text:
-                continue
-            if isinstance(node, ast.Name) and self._home(node) is not home:
-                continue
-            if self._is_handed_on(node, depth):
-                return True
-        return False
+        if isinstance(owner, ast.Name):
+            home = self.script.index.scope(owner).find(text)
+            return [*self.script.index.reads_of(home[0], text)] if home is not None else []
+        nodes = [node for node, _ in self.script.index.of(type(owner)) if unparsed(node) == text]
+        return [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Load)]
 
-    def _home(self, node: ast.AST) -> object:
-        if not isinstance(node, ast.Name):
-            return None
-        found = self.script.index.scope(node).find(node.id)
-        return found[0] if found is not None else None
-
-    def _is_handed_on(self, node: ast.AST, depth: int) -> bool:
+    def _passed_on(self, node: ast.expr) -> list[ast.expr] | None:
+        """Return the reads of the parameter that receives `node`; None if unknown code may wrap `node`."""
         parent = self.script.parent(node)
         if isinstance(parent, _ASKING):
-            return False
+            return []
         while isinstance(parent, (ast.List, ast.Dict)):  # in the groups of an optimizer
-            outer = self.script.parent(parent)
-            if isinstance(outer, ast.Call) and self._is_of_optimizers(outer):
-                return False
-            parent = outer
-        name = None
+            parent = self.script.parent(parent)
+            if isinstance(parent, ast.Call) and self._is_of_optimizers(parent):
+                return []
         if isinstance(parent, ast.keyword):
-            name, parent = parent.arg, self.script.parent(parent)
+            parent = self.script.parent(parent)
         if not isinstance(parent, ast.Call):
-            return True
-        if parent.func is node:
-            return False
+            return None
         dotted = self.script.dotted(parent.func) or ""
+        if parent.func is node or getattr(parent.func, "id", "") in _HARMLESS:
+            return []
         if dotted.startswith("torch."):
-            return not (self._is_of_optimizers(parent) or dotted.rpartition(".")[2].islower())
-        if isinstance(parent.func, ast.Name) and parent.func.id in _HARMLESS:
-            return False
+            is_function = dotted.rpartition(".")[2].islower()
+            return [] if is_function or self._is_of_optimizers(parent) else None
         function = self.script.value(parent.func).definition
-        if not isinstance(function, ast.FunctionDef) or depth >= _DEEPEST:
-            return True
-        return self._escapes_in(function, parent, node, name, depth)
+        if not isinstance(function, ast.FunctionDef):
+            return None
+        name = parameter_for(node, function, parent, skip_self=False)
+        if name is None:
+            return None
+        names = self.script.index.names_below(function, name)
+        return [use for use in names if isinstance(use.ctx, ast.Load)]
 
     def _is_of_optimizers(self, call: ast.Call) -> bool:
         return (self.script.dotted(call.func) or "").startswith("torch.optim.")
-
-    def _escapes_in(
-        self, function: ast.FunctionDef, call: ast.Call, node: ast.AST, name: str | None, depth: int
-    ) -> bool:
-        names = [a.arg for a in (*function.args.args, *function.args.kwonlyargs)]
-        given = [
-            n
-            for n in names
-            if n == name or argument_for(n, function, call, skip_self=False) is node
-        ]
-        if not given:
-            return True
-        uses = [
-            n
-            for n in walk(function)
-            if isinstance(n, ast.Name) and n.id == given[0] and isinstance(n.ctx, ast.Load)
-        ]
-        return any(
-            any(w is use for w in self._wrapped) or self._is_handed_on(use, depth + 1)
-            for use in uses
-        )
 
 
 def _code(text: str) -> str:

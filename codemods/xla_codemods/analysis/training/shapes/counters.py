@@ -69,14 +69,14 @@ class Counters:
 
     def changes(self, node: ast.expr) -> bool:
         """Return True if `node` is a number that counts turns or is drawn in each, or is computed from one."""
-        return any(map(self._is_counter, reach([node], self._parts)))
+        return any(map(self.is_counter, reach([node], self.parts)))
 
     def moves(self, node: ast.expr) -> bool:
         """Return True if `node` is a place that moves: a counter, one that an object keeps, or one kept on the device."""
-        reached = reach([node], lambda each: (*self._parts(each), *self._kept_in(each)))
-        return any(self._is_counter(each) or self._is_kept(each) for each in reached)
+        reached = reach([node], lambda each: (*self.parts(each), *self._kept_in(each)))
+        return any(self.is_counter(each) or self._is_kept(each) for each in reached)
 
-    def _parts(self, node: ast.expr) -> list[ast.expr]:
+    def parts(self, node: ast.expr) -> list[ast.expr]:
         """Return the numbers that `node` is computed from."""
         match node:
             case ast.Name():
@@ -103,7 +103,7 @@ class Counters:
         value = binding.part if binding.how == "assign" else None
         return [value] if value is not None and self._is_in_a_loop(value) else []
 
-    def _is_counter(self, node: ast.expr) -> bool:
+    def is_counter(self, node: ast.expr) -> bool:
         """Return True if `node` itself counts, or is drawn in such a loop."""
         if isinstance(node, ast.Name):
             return any(map(self._counts, self.script.reaching(node)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....flow.calls import argument, callers
+from ....flow.closure import reach
+from ....flow.edges import uses
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, TENSOR
 from ...syntax import keyword, returned
@@ -16,10 +18,9 @@ from ..turns import in_each_step
 from .counters import FEW, Counters, counts
 
 if TYPE_CHECKING:
-    from ...scopes import Binding, FunctionNode
+    from ...scopes import FunctionNode
     from ...script import Script
 
-_CALLERS = 3  # functions that a tensor is followed out of
 _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm"})
 _METHODS = frozenset(
     {"expand", "new_empty", "new_ones", "new_zeros", "repeat", "reshape", "tile", "view"}
@@ -54,11 +55,7 @@ def changing_sizes(script: Script) -> Iterator[Size]:
     for node in in_each_step(script):
         for size in _sizes_in(script, node):
             variation = sizes.variation(size)
-            if (
-                variation
-                and isinstance(node, ast.expr)
-                and _is_on_the_device(script, node, _CALLERS)
-            ):
+            if variation and isinstance(node, ast.expr) and _is_on_the_device(script, node):
                 key = (script.function(node), ast.unparse(size), sizes.loop_line(node))
                 if key not in known:
                     known.add(key)
@@ -124,51 +121,45 @@ class Sizes:
 
     def variation(self, node: ast.expr) -> Variation:
         """Return how many values the number `node` has over the steps."""
-        if isinstance(node, ast.Constant):
-            return Variation.NONE
         if node not in self._found:
-            self._found[node] = Variation.NONE  # recursion ends here
-            found = self._computed(node)
-            self._found[node] = Variation.MANY if self.counters.changes(node) else found
+            reached = reach([(node, Variation.MANY)], self._parts)
+            found = (min(most, self._own(part)) for part, most in reached)
+            self._found[node] = max(found)
         return self._found[node]
 
-    def _most(self, nodes: list[ast.expr]) -> Variation:
-        return max(map(self.variation, nodes), default=Variation.NONE)
+    def _parts(self, number: tuple[ast.expr, Variation]) -> Iterator[tuple[ast.expr, Variation]]:
+        """Yield the numbers that a number is computed from, with the variation that they cause at most."""
+        node, most = number
+        match node:
+            case ast.Subscript(value=values, slice=index):
+                yield index, min(most, self._elements(values))
+            case ast.Name():
+                wholes = (binding.whole for binding in self.script.reaching(node))
+                yield from ((value, most) for value in wholes if value is not None)
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from ((body, most), (orelse, most))
+            case ast.Call():
+                yield from ((value, most) for value in self._returned(node))
+        yield from ((part, most) for part in self.counters.parts(node))
 
-    def _computed(self, node: ast.expr) -> Variation:
+    def _own(self, node: ast.expr) -> Variation:
+        """Return the variation that does not come from another number."""
+        if self.counters.is_counter(node):
+            return Variation.MANY
         match node:
             case ast.Name():
-                return max(map(self._bound, self.script.reaching(node)), default=Variation.NONE)
-            case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))) if few <= FEW:
-                return Variation.NONE
-            case ast.BinOp(left=left, right=right):
-                return self._most([left, right])
-            case ast.UnaryOp(operand=operand):
-                return self.variation(operand)
-            case ast.IfExp(body=body, orelse=orelse):
-                return self._most([body, orelse])
-            case ast.Subscript(value=values, slice=index):
-                if not self.variation(index):
-                    return Variation.NONE
-                return self._elements(values)
-            case ast.Attribute(value=ast.Name(id="self")):
-                return Variation.MANY if self.counters.moves(node) else Variation.NONE
-            case ast.Call():
-                return self._returned(node)
+                loops = [b for b in self.script.reaching(node) if b.how == "for"]
+                found = [self._iterated(b.node, b.path[1:]) for b in loops]
+                return max(found, default=Variation.NONE)
+            case ast.Attribute(value=ast.Name(id="self")) if self.counters.moves(node):
+                return Variation.MANY
         return Variation.NONE
 
-    def _bound(self, binding: Binding) -> Variation:
-        if binding.how == "for" and isinstance(binding.node, ast.For):
-            return self._iterated(binding.node, binding.path[1:])
-        if binding.how == "parameter" and isinstance(binding.node, ast.arg):
-            return self._handed(binding.node)
-        if binding.whole is not None:
-            return self.variation(binding.whole)
-        return Variation.NONE
-
-    def _iterated(self, loop: ast.For, path: tuple[int, ...]) -> Variation:
+    def _iterated(self, loop: ast.AST, path: tuple[int, ...]) -> Variation:
         """Return the variation of a variable of a loop around steps, or of one whose iterations are steps."""
         steps = self.counters.loops
+        if not isinstance(loop, ast.For):
+            return Variation.NONE
         if loop not in steps and not any(loop in self.script.ancestors(step) for step in steps):
             return Variation.NONE
         if counts(loop.iter, path):
@@ -189,63 +180,40 @@ class Sizes:
             return Variation.NONE
         return Variation.FEW if len(numbers) <= FEW else Variation.MANY
 
-    def _handed(self, parameter: ast.arg) -> Variation:
-        """Return the variation of what this file's calls pass for `parameter`."""
-        function = self.script.function(parameter)
-        if function is None or self.script.is_in_a_module(function):
-            return Variation.NONE
-        calls = callers(self.script, function)
-        given = (argument(self.script, parameter.arg, function, call) for call in calls)
-        return self._most([value for value in given if value is not None])
-
-    def _returned(self, call: ast.Call) -> Variation:
-        """Return the variation of what a function of this file returns, or one that computes with its arguments."""
+    def _returned(self, call: ast.Call) -> list[ast.expr]:
+        """Return what a function of this file returns, or the arguments that another computes with."""
         function = self.script.function_of(call.func)
         if isinstance(function, ast.FunctionDef):
-            return self._most(list(returned(function)))
-        if last_name(call.func) in _COMPUTING:
-            given = [e for a in call.args for e in (a.elts if isinstance(a, ast.List) else [a])]
-            return self._most(given)
-        return Variation.NONE
+            return list(returned(function))
+        given = call.args if last_name(call.func) in _COMPUTING else []
+        return [e for a in given for e in (a.elts if isinstance(a, ast.List) else [a])]
 
 
-def _is_on_the_device(script: Script, node: ast.expr, callers: int) -> bool:
+def _is_on_the_device(script: Script, node: ast.expr) -> bool:
     """Return True if the tensor `node` is on the accelerator, is moved there, or runs through a model."""
-    inner: ast.AST = node
     if isinstance(node, ast.Subscript):
         return script.on_accelerator(node.value)
-    for around in script.ancestors(node):
-        if isinstance(inner, ast.expr) and _is_accelerated(script, inner):
-            return True
-        match around:
-            case ast.Call() if inner is not around.func:
-                if FORWARD in script.training.call_effects(around):
-                    return True
-            case ast.Return() if callers and (function := script.function(node)) is not None:
-                calls = script.index.calls_of(function.name)
-                return any(_is_on_the_device(script, call, callers - 1) for call, _ in calls)
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                return any(
-                    use.id == name
-                    and isinstance(use.ctx, ast.Load)
-                    and script.function(use) is script.function(node)
-                    and script.statement(use) is not around
-                    and any(
-                        b.node is around or b.value is around.value for b in script.reaching(use)
-                    )
-                    and _is_used_on_the_device(script, use, callers)
-                    for use, _ in script.index.of(ast.Name)
-                )
-            case ast.stmt():
-                return False
-        inner = around
-    return False
+    reached = reach([node], lambda each: _computed_with(script, each))
+    return any(_is_accelerated(script, each) or _is_run(script, each) for each in reached)
 
 
-def _is_used_on_the_device(script: Script, use: ast.Name, callers: int) -> bool:
-    return not isinstance(script.parent(use), ast.Subscript) and _is_on_the_device(
-        script, use, callers
-    )
+def _is_run(script: Script, node: ast.expr) -> bool:
+    """Return True if a call that runs a model receives `node`."""
+    around = script.parent(node)
+    call = script.parent(around) if isinstance(around, ast.keyword) else around
+    if not isinstance(call, ast.Call) or call.func is node:
+        return False
+    return FORWARD in script.training.call_effects(call)
+
+
+def _computed_with(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions that `node` is a part of, or that have its value."""
+    around = script.parent(node)
+    if isinstance(around, ast.stmt):
+        found = uses(script, node)
+        return [use for use in found if not isinstance(script.parent(use), ast.Subscript)]
+    parts = (a for a in script.ancestors(node) if isinstance(a, (ast.expr, ast.stmt)))
+    return [part for part in islice(parts, 1) if isinstance(part, ast.expr)]
 
 
 def _is_accelerated(script: Script, node: ast.expr) -> bool:
