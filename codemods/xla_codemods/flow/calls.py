@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..analysis.bindings import Binding
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given
+from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, parameters
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
@@ -89,7 +89,9 @@ def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     owner = file.parent(function)
     names, at_once = {function.name}, list[ast.AST | None]()
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-        names |= {heir.name for heir in _heirs(file, owner)}
+        names = {heir.name for heir in _heirs(file, owner)}
+        above = (call for call, _ in file.index.calls_of("__init__"))
+        at_once = [call for call in above if named(file, call.func) is function]
     elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
         made = [call for call, _ in file.index.calls_of(owner.name)]
         names |= {name for call in made for name in names_given(call, file.parent)}
@@ -124,6 +126,16 @@ def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> a
     """Return what `call` passes to the parameter `name` of `function`."""
     is_method = isinstance(file.parent(function), ast.ClassDef)
     return argument_for(name, function, call, skip_self=is_method)
+
+
+def receives(file: File, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
+    """Return the function of the file that `call` runs, and its parameter that receives the argument `node`."""
+    function = named(file, call.func)
+    names = (each.arg for each in parameters(function)) if function is not None else ()
+    for name in names:
+        if function is not None and argument(file, name, function, call) is node:
+            return function, name
+    return None
 
 
 def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, InsertBefore, Replace
+from ...flow.calls import passed
 from ..nodes import walk
 from ..scopes import FunctionNode
-from ..syntax import argument_for, defaults
+from ..syntax import defaults
 
 if TYPE_CHECKING:
     from ..script import Script
@@ -119,18 +120,8 @@ def _is_name(node: ast.AST, name: str) -> bool:
 
 def _is_passed_none(script: Script, found: _Default) -> bool:
     """Return True if a call in this file passes None, or a parameter whose own default is None."""
-    function, name = found.function, found.parameter.arg
-    called = {function.name}
-    owner = script.parent(function)
-    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-        called |= {owner.name, *(c.name for c, _ in script.index.of(ast.ClassDef))}
-    is_method = isinstance(owner, ast.ClassDef)
-    for called_name in called:
-        for call, _ in script.index.calls_of(called_name):
-            given = argument_for(name, function, call, skip_self=is_method)
-            if given is not None and any(_is_none(script, part) for part in walk(given)):
-                return True
-    return False
+    given = passed(script, found.function, found.parameter.arg)
+    return any(_is_none(script, part) for value in given if value for part in walk(value))
 
 
 def _is_none(script: Script, node: ast.AST) -> bool:

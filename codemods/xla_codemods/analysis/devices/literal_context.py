@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ...flow.calls import named, receives
 from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, name_of, parameter_for, walk_body
+from ..syntax import defaults, name_of, walk_body
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
@@ -172,7 +173,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     if dotted is None and isinstance(func, ast.Attribute) and func.attr == "to":
         own = _own_method(script, call, func)
         if own is not None and own.args.vararg is None:
-            return _parameter_at(script, call, node, own)
+            return _parameter_at(script, call, node)
         return SINK if node is call.args[0] else ELSEWHERE
     if script.cached(Devices).gives_default(call) is node:
         return NAME
@@ -188,9 +189,8 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
         return ELSEWHERE
     if name.startswith(("register", "assert")) or name.endswith("partial"):
         return ELSEWHERE
-    function = _local(script, call, scope)
-    if function is not None:
-        return _parameter_at(script, call, node, function)
+    if named(script, func) is not None:
+        return _parameter_at(script, call, node)
     if dotted is not None and dotted.partition(".")[0] in NO_DEVICES:
         return ELSEWHERE
     options = _options(call)
@@ -238,8 +238,8 @@ def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
         return SINK
     if is_device_name(name):
         return NAME
-    function = _local(script, call, scope)
-    return NAME if function is not None and name in script.cached(Devices).used else ELSEWHERE
+    is_used = name in script.cached(Devices).used
+    return NAME if is_used and named(script, call.func) is not None else ELSEWHERE
 
 
 def _is_own(script: ParsedFile, dotted: str | None) -> bool:
@@ -395,33 +395,16 @@ def _lists_kinds(display: ast.expr) -> bool:
     return bool(texts & {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"})
 
 
-def _local(script: ParsedFile, call: ast.Call, scope: Scope) -> FunctionNode | None:
-    """The function of this file that `call` calls; of a class, its `__init__`."""
-    value = script.value(call.func, scope)
-    definition = value.definition
-    if isinstance(definition, ast.ClassDef):
-        if not value.has(CLASS):
-            return None
-        found = script.inference.method(definition, "__init__")
-        return found[0] if found else None
-    if definition is not None:
-        return definition
-    return script.local_method(call.func, scope)
-
-
-def _parameter_at(
-    script: ParsedFile, call: ast.Call, node: ast.expr, function: FunctionNode
-) -> str:
+def _parameter_at(script: ParsedFile, call: ast.Call, node: ast.expr) -> str:
     """A positional argument of a local function: a device if its parameter is used as one."""
     if any(isinstance(argument, ast.Starred) for argument in call.args[: call.args.index(node)]):
         return MAYBE
-    is_method = isinstance(script.parent(function), ast.ClassDef)
-    name = parameter_for(node, function, call, skip_self=is_method)
-    if name is None:
+    received = receives(script, call, node)
+    if received is None:
         return ELSEWHERE
-    if is_device_name(name) or name in script.cached(Devices).used:
+    if is_device_name(received[1]) or received[1] in script.cached(Devices).used:
         return NAME
-    return NAME if _is_kept_as_device(script, function, name) else ELSEWHERE
+    return NAME if _is_kept_as_device(script, *received) else ELSEWHERE
 
 
 def _is_kept_as_device(script: ParsedFile, function: FunctionNode, name: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
+from ...flow.calls import receives
 from ...flow.closure import reach
 from ...flow.edges import sources, unpacked, uses
 from ...patterns import Pattern
@@ -19,7 +20,7 @@ from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
 from ..scopes import ITERATED
-from ..syntax import keyword, name_of, parameter_for
+from ..syntax import keyword, name_of
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -241,11 +242,7 @@ class Batches:
         if name in {"enumerate", "zip", "list", "tuple", "dict", "Variable"}:
             return [use.of(call)]
         is_module = self.script.value(call.func).has(MODULE)
-        function = None if is_module else self.script.function_of(call.func)
-        if function is None:
-            return None
-        is_method = isinstance(self.script.parent(function), ast.ClassDef)
-        if parameter_for(use.node, function, call, skip_self=is_method) is None:
+        if is_module or receives(self.script, call, use.node) is None:
             return None
         return [use.of(read) for read in uses(self.script, use.node)]
 

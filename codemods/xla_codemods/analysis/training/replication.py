@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...flow.calls import receives
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import keyword, name_of, parameter_for, unparsed
+from ..syntax import keyword, name_of, unparsed
 from .tensors.parameters_of import Sources
 
 if TYPE_CHECKING:
@@ -274,13 +275,10 @@ class Replication:
         if dotted.startswith("torch."):
             is_function = dotted.rpartition(".")[2].islower()
             return [] if is_function or self._is_of_optimizers(parent) else None
-        function = self.script.value(parent.func).definition
-        if not isinstance(function, ast.FunctionDef):
+        received = receives(self.script, parent, node)
+        if received is None:
             return None
-        name = parameter_for(node, function, parent, skip_self=False)
-        if name is None:
-            return None
-        names = self.script.index.names_below(function, name)
+        names = self.script.index.names_below(*received)
         return [use for use in names if isinstance(use.ctx, ast.Load)]
 
     def _is_of_optimizers(self, call: ast.Call) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, remove
+from ....flow.calls import receives
 from ....patterns import Pattern
-from ...inference.values import CLASS, SCALER, TENSOR
+from ...inference.values import SCALER, TENSOR
 from ...nodes import walk
 from ...optimizers import is_scaler, scalers_by_use
-from ...scopes import FunctionNode, Scope
-from ...syntax import handed_through, keyword, parameter_for
+from ...scopes import Scope
+from ...syntax import handed_through, keyword
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -224,28 +225,10 @@ class _Finder:
             self.uses.unclear.append(node)
         elif isinstance(call.func, ast.Name) and call.func.id in _ASKING:
             self.uses.flags.append(node)
-        elif self.is_local(node, call, scope):
+        elif receives(self.script, call, node) is not None:  # not as one of `*objects`
             self.uses.passed = True
         else:
             self.uses.handed_out = True
-
-    def is_local(self, node: ast.expr, call: ast.Call, scope: Scope) -> bool:
-        """Return True if `call` is of a function of this file that binds `node` to a parameter."""
-        function, skip_self = self.called(call, scope)
-        return function is not None and (
-            parameter_for(node, function, call, skip_self=skip_self) is not None
-        )  # not one of `*objects`, or of `**objects`
-
-    def called(self, call: ast.Call, scope: Scope) -> tuple[FunctionNode | None, bool]:
-        """The function of this file that `call` runs, and whether it begins with `self`."""
-        value = self.script.value(call.func, scope)
-        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            owner = self.script.parent(value.definition)
-            return value.definition, isinstance(owner, ast.ClassDef)
-        if isinstance(value.definition, ast.ClassDef) and value.has(CLASS):
-            found = self.script.inference.method(value.definition, "__init__")
-            return (found[0] if found is not None else None), True
-        return self.script.local_method(call.func, scope), True
 
     def method(self, name: str, call: ast.Call, scope: Scope) -> None:
         """`scaler.<name>(...)`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ....flow.calls import receives
 from ....flow.closure import reach
 from ...inference.values import ACCEL, BATCH, NUMBER, TENSOR
 from ...nodes import walk
@@ -235,13 +236,12 @@ def _is_written_by_a_call(script: Script, node: ast.expr, parent: ast.Call | ast
     is_method = isinstance(func, ast.Attribute) and script.dotted(func) is None
     if call.args[:1] == [node] and _writes(name) and not is_method:
         return True
-    function = script.value(func).definition
-    if function is None and script.project is not None:
-        function = script.project.function(script.dotted(func) or "")
-    if not isinstance(function, ast.FunctionDef):
-        return False
-    taken = parameter_for(node, function, call, skip_self=is_method)
-    return taken is not None and _writes_to(function, taken)
+    received = receives(script, call, node)
+    function = script.project.function(script.dotted(func) or "") if script.project else None
+    if received is None and function is not None:
+        taken = parameter_for(node, function, call, skip_self=is_method)
+        received = (function, taken) if taken is not None else None
+    return received is not None and _writes_to(*received)
 
 
 def _writes_to(function: FunctionNode, name: str) -> bool:
