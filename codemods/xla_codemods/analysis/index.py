@@ -111,6 +111,15 @@ class Index:
         """Return the reads of `name` of `owner`, also in functions inside it, in source order."""
         return [n for n, _ in self.names_of(owner, name) if isinstance(n.ctx, ast.Load)]
 
+    def same(self, name: ast.Name) -> list[ast.Name]:
+        """Return the uses of the variable `name`, also in other functions; none if the file does not bind it."""
+        found = self.scope(name).find(name.id)
+        return [use for use, _ in self.names_of(found[0], name.id)] if found is not None else []
+
+    def reads(self, name: ast.Name) -> list[ast.Name]:
+        """Return the reads of the variable `name`, also in other functions."""
+        return [use for use in self.same(name) if isinstance(use.ctx, ast.Load)]
+
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:
         """Return the attributes called `name`, of any object, in source order."""
         if self._attributes is None:

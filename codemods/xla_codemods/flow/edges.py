@@ -101,10 +101,10 @@ def _in_other_functions(file: File, node: ast.Name) -> list[Binding]:
     if not file.index.of(ast.Global) and not file.index.of(ast.Nonlocal):
         return []
     inside, home = file.index.scope(node), file.index.scope(node).find(node.id)
-    names = file.index.names_of(home[0], node.id) if home is not None else []
-    stores = {s: None for n, s in names if isinstance(n.ctx, ast.Store)}
-    others = (scope for scope in stores if home is not None and scope not in (inside, home[0]))
-    return [binding for scope in others for binding in scope.bindings.get(node.id, ())]
+    stores = (name for name in file.index.same(node) if isinstance(name.ctx, ast.Store))
+    others = dict.fromkeys(scope for name in stores if (scope := file.index.scope(name)) != inside)
+    found = (scope for scope in others if home is not None and scope != home[0])
+    return [binding for scope in found for binding in scope.bindings.get(node.id, ())]
 
 
 def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> list[ast.expr]:
@@ -275,10 +275,8 @@ def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Itera
 def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:
     for target in targets:
         match target:
-            case ast.Name(id=name):
-                home = file.index.scope(target).find(name)
-                names = file.index.names_of(home[0], name) if home is not None else []
-                yield from (load for load, _ in names)
+            case ast.Name():
+                yield from file.index.same(target)
             case ast.Attribute(attr=name):
                 yield from (node for node, _ in file.index.attributes(name))
             case ast.Subscript(slice=ast.Constant(value=str(key))):

@@ -164,8 +164,7 @@ class Batches:
 
     def _stores(self, read: ast.Name) -> Iterator[ast.Assign]:
         """Yield the assignments to entries and attributes of the variable `read`: `batch[k] = ...`."""
-        home = self.script.index.scope(read).find(read.id)
-        for name in self.script.index.reads_of(home[0], read.id) if home is not None else ():
+        for name in self.script.index.reads(read):
             target = self.script.parent(name)
             assign = self.script.parent(target) if target is not None else None
             if isinstance(assign, ast.Assign) and target in assign.targets:
@@ -255,9 +254,7 @@ class Batches:
             found += [use.of(read) for read in others if not isinstance(read, ast.Name)]
         for target in kept:
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                scope, name = self.script.index.scope(target), target.value.id
-                home = scope.find(name)
-                reads = self.script.index.reads_of(home[0], name) if home is not None else []
+                reads = self.script.index.reads(target.value)
                 found += [use.of(read) for read in reads if _end(assign) <= _start(read)]
         return found
 

@@ -116,8 +116,7 @@ def _given_by(function: ast.FunctionDef) -> Iterator[ast.expr]:
 def _bound_to(script: ParsedFile, name: ast.Name) -> Iterator[ast.expr]:
     """What `name`, or each entry of it (`batch[key] = ...` for each key), is bound to."""
     yield from (v for b in script.reaching(name) if (v := b.part or b.value) is not None)
-    home = script.index.scope(name).find(name.id)
-    for use, _ in script.index.names_of(home[0], name.id) if home is not None else ():
+    for use in script.index.same(name):
         around = script.parent(use)
         match around, script.parent(around) if around is not None else None:
             case ast.Attribute(attr="append"), ast.Call(args=[added]):

@@ -251,8 +251,7 @@ class Replication:
         """Return the reads of the variable or attribute `owner`."""
         text = unparsed(owner)
         if isinstance(owner, ast.Name):
-            home = self.script.index.scope(owner).find(text)
-            return [*self.script.index.reads_of(home[0], text)] if home is not None else []
+            return [*self.script.index.reads(owner)]
         nodes = [node for node, _ in self.script.index.of(type(owner)) if unparsed(node) == text]
         return [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Load)]
 

@@ -243,6 +243,20 @@ for x in batches:
     assert found(source) == lines
 
 
+def test_a_mask_that_is_computed_from_itself() -> None:
+    source = """import torch
+net = torch.nn.Linear(4, 4).cuda()
+for x in batches:
+    done = torch.zeros(4, device="cuda").bool()
+    for _ in range(9):
+        y = net(x.cuda())
+        done = done | (y.argmax(1) == 0)
+        y[done] = 0
+    y.sum().backward()
+"""
+    assert found(source) == [8]
+
+
 PIPELINE = """import torch
 from transformers import CLIPTokenizer
 

@@ -118,9 +118,8 @@ def _passed_on(use: _Use) -> list[_Use]:
             if project is None or not project.modules.with_word(attr) - {project.path}:
                 named = script.index.attributes(attr)
                 reads = [read for read, _ in named if isinstance(read.ctx, ast.Load)]
-        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-            found = script.index.scope(node).find(name)
-            reads = [*script.index.reads_of(found[0], name)] if found is not None else []
+        case ast.Assign(targets=[ast.Name() as name]) | ast.AnnAssign(target=ast.Name() as name):
+            reads = [*script.index.reads(name)]
     return [(script, read) for read in reads if script.statement(read) is not statement]
 
 

@@ -81,10 +81,7 @@ def reads_of(script: Script, owner: Owner, bindings: Sequence[Binding]) -> list[
     """Return the expressions that read `owner`; of a name those that may see one of `bindings`."""
     if isinstance(owner, ast.Attribute):
         return [*attributes_read(script, owner.attr, class_of(script, owner))]
-    found = script.index.scope(owner).find(owner.id)
-    if found is None:
-        return []
-    loads = script.index.reads_of(found[0], owner.id)
+    loads = script.index.reads(owner)
     if is_shared(script, owner):
         return [*loads]
     return [load for load in loads if any(b in bindings for b in script.reaching(load))]

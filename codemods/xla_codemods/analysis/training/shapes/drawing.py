@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.calls import named
+from ....flow.closure import reach
 from ...nodes import walk
 from ...syntax import keyword, returned
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
-    from ...scopes import FunctionNode
 
 _NUMBERS = frozenset(
     {f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()}
@@ -51,30 +53,15 @@ def draws_an_array(script: ParsedFile, call: ast.Call) -> bool:
 
 def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
     """True if the item `index` of what `call`, of a function of this file, returns is reckoned from a number drawn."""
-    function = script.value(call.func).definition
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return False
-    return any(
-        isinstance(value, ast.Tuple)
-        and index < len(value.elts)
-        and _is_reckoned(script, value.elts[index], function, set())
-        for value in returned(function)
-    )
+    function = named(script, call.func)
+    tuples = [v for v in (returned(function) if function else ()) if isinstance(v, ast.Tuple)]
 
+    def made_of(node: ast.expr) -> Iterator[ast.expr]:
+        for name in walk(node):
+            bindings = script.bindings(name) if isinstance(name, ast.Name) else ()
+            inside = (b for b in bindings if script.function(b.node) is function)
+            yield from (b.value for b in inside if b.how == "assign" and b.value is not None)
 
-def _is_reckoned(
-    script: ParsedFile, node: ast.expr, function: FunctionNode, asked: set[str]
-) -> bool:
-    for part in walk(node):
-        if isinstance(part, ast.Call) and is_drawing(script, part):
-            return True
-        if isinstance(part, ast.Name) and part.id not in asked:
-            asked.add(part.id)
-            found = script.index.scope(part).find(part.id)
-            if found is None or found[0].node is not function:
-                continue
-            for binding in found[1]:
-                if binding.how == "assign" and binding.value is not None:
-                    if _is_reckoned(script, binding.value, function, asked):
-                        return True
-    return False
+    made = reach((value.elts[index] for value in tuples if index < len(value.elts)), made_of)
+    parts = (part for node in made for part in walk(node))
+    return any(isinstance(part, ast.Call) and is_drawing(script, part) for part in parts)

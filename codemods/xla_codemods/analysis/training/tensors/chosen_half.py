@@ -92,10 +92,7 @@ def _names(script: Script, flag: _Flag) -> list[_Flag]:
         same = [node for node, _ in script.index.attributes(flag.attr)]
         same = [node for node in same if ast.unparse(node.value) == text]
         return [node for node in same if script.class_around(node) is around]
-    found = script.index.scope(flag).find(flag.id)
-    if found is None or script.is_imported_elsewhere(flag.id):
-        return []
-    return [node for node, _ in script.index.names_of(found[0], flag.id)]
+    return [] if script.is_imported_elsewhere(flag.id) else [*script.index.same(flag)]
 
 
 def _passes_a_flag(script: Script, use: _Flag) -> bool:
@@ -287,9 +284,7 @@ def _only_autocast(script: Script, target: ast.expr) -> bool:
     """Return True if `target` is only compared, and passed to autocast."""
     if not isinstance(target, ast.Name) or script.is_imported_elsewhere(target.id):
         return False
-    found = script.index.scope(target).find(target.id)
-    reads = script.index.reads_of(found[0], target.id) if found is not None else []
-    uses = [script.parent(name) for name in reads]
+    uses = [script.parent(name) for name in script.index.reads(target)]
     return bool(uses) and all(
         isinstance(use, ast.Compare)
         or (isinstance(use, ast.keyword) and _calls_autocast(script.parent(use)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ....flow.calls import passed
-from ....flow.closure import reach
+from ....flow.closure import all_ends, reach
 from ....flow.containers import held
-from ... import flow
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
@@ -42,7 +42,6 @@ from .losses import (
 )
 
 if TYPE_CHECKING:
-    from ...scopes import FunctionNode
     from ...script import Script
 
 # Attributes that are tensors, of tensors and of the outputs of models.
@@ -220,14 +219,13 @@ def _lists_tensors(script: Script, call: ast.Call) -> bool:
 
 def _is_output(script: Script, node: ast.Name) -> bool:
     """True if `node` is what calling a model has given, and nothing else."""
-    found = script.index.scope(node).find(node.id)
-    if found is None or not (script.accelerated or uses_accelerate(script)):
+    reaching = script.reaching(node)
+    if not reaching or not (script.accelerated or uses_accelerate(script)):
         return False
-    home, bindings = found
-    reaching = flow.reaching(bindings, node, home, script.parents)
-    return bool(reaching) and all(
-        isinstance(b.whole, ast.Call) and script.training.is_forward(b.whole, home)
-        for b in reaching
+    made = [b.whole for b in reaching]
+    return all(
+        isinstance(call, ast.Call) and script.training.is_forward(call, script.index.scope(call))
+        for call in made
     )
 
 
@@ -276,11 +274,7 @@ def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
 
 def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
     """True if what reaches `node` are whole values that are tensors for sure."""
-    found = script.index.scope(node).find(node.id)
-    if found is None:
-        return False
-    home, bindings = found
-    for binding in flow.reaching(bindings, node, home, script.parents):
+    for binding in script.reaching(node):
         if binding.how in {"augment", "parameter", "with"}:
             continue
         if binding.value is None:
@@ -337,33 +331,47 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
     )
 
 
-def _is_backwarded(script: Script, node: ast.expr, depth: int = 0) -> bool:
+def _is_backwarded(script: Script, node: ast.expr) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
+    given, is_here = partial(_given_losses, script), partial(_is_backwarded_here, script)
+    return all_ends([node], given, is_here)
+
+
+def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
         return True
     if not (script.accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
         return False
-    function = script.function(node)
-    text = unparsed(node)
-    if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
-        return True
-    if depth or not isinstance(node, ast.Name):
-        return False
-    if function is not None and _is_handed_a_loss(script, node, function):
-        return True
-    steps = [b.value for b in script.reaching(node) if not b.path]
-    return bool(steps) and all(_returns_a_loss(script, step) for step in steps)
+    function, text = script.function(node), unparsed(node)
+    return any(unparsed(n) == text and script.function(n) is function for n in losses(script))
 
 
-def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
-    """True for `optimizer.step(closure)` whose closure computes gradients of what it returns, which is what the step returns."""
+def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return what all calls pass for the parameter `node`, or what `node = optimizer.step(closure)` computes gradients of."""
+    if not isinstance(node, ast.Name) or _is_backwarded_here(script, node):
+        return []
+    if not (script.accelerated or uses_accelerate(script)) or _has_become_a_number(script, node):
+        return []
+    found: list[list[ast.expr | None]]
+    if [b.how for b in script.bindings(node)] == ["parameter"]:
+        found = [[value] for value in passed(script, script.function(node), node.id)]
+    else:
+        bindings = [b for b in script.reaching(node) if not b.path]
+        found = [_returned_losses(script, binding.value) for binding in bindings]
+    values = [value for values in found for value in values]
+    known: list[ast.expr] = [v for v in values if isinstance(v, (ast.Name, ast.Attribute))]
+    return known if all(found) and len(known) == len(values) else []
+
+
+def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | None]:
+    """Return what the closure of `optimizer.step(closure)` returns, which is what the step returns."""
     if (
         not isinstance(step, ast.Call)
         or script.training.step(step, script.index.scope(step)) is None
     ):
-        return False
+        return []
     for given in (*step.args, *(k.value for k in step.keywords)):
         match given:
             case (ast.Name() as called) | ast.Lambda(body=ast.Call(func=ast.Name() as called)):
@@ -371,12 +379,8 @@ def _returns_a_loss(script: Script, step: ast.expr | None) -> bool:
             case _:
                 continue
         if isinstance(function, ast.FunctionDef):
-            returned = [n.value for n in statements(function.body) if isinstance(n, ast.Return)]
-            return bool(returned) and all(
-                isinstance(value, ast.Name) and _is_backwarded(script, value, 1)
-                for value in returned
-            )
-    return False
+            return [n.value for n in statements(function.body) if isinstance(n, ast.Return)]
+    return []
 
 
 def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
@@ -401,17 +405,6 @@ def _is_a_number_of(value: ast.expr, name: str) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="item" | "tolist"), args=[]):
             return any(isinstance(part, ast.Name) and part.id == name for part in walk(owner))
     return False
-
-
-def _is_handed_a_loss(script: Script, node: ast.Name, function: FunctionNode) -> bool:
-    """True if `node` is a parameter for which all calls of its function, in this file, give what gradients are computed of."""
-    found = script.index.scope(node).find(node.id)
-    if found is None or found[0].node is not function or [b.how for b in found[1]] != ["parameter"]:
-        return False
-    given = passed(script, function, node.id)
-    return bool(given) and all(
-        isinstance(a, (ast.Name, ast.Attribute)) and _is_backwarded(script, a, 1) for a in given
-    )
 
 
 def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
