@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...flow.closure import reach
+from ...flow.closure import all_ends, reach
 from ...flow.edges import uses
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import own_device
@@ -266,8 +266,22 @@ class Devices:
 
     # Integers.
 
-    def is_index(self, node: ast.expr, depth: int = 0) -> bool:
-        """True if `node` is a device given as a number: by its value, or by what it, or its source, is called."""
+    def is_index(self, node: ast.expr) -> bool:
+        """Return True if `node` is a device given as a number: by its value or name, or by those of its sources."""
+        return all_ends([node], self._sources_of_index, lambda end: self._is_index(end) is True)
+
+    def _sources_of_index(self, node: ast.expr) -> list[ast.expr]:
+        if self._is_index(node) is not None:
+            return []
+        match node:
+            case ast.BinOp(left=left, op=ast.Mod()):  # `rank % torch.cuda.device_count()`
+                return [left]
+        values = [binding.whole for binding in self.script.bindings(node)]
+        found = [v for v in values if isinstance(v, (ast.Name, ast.Attribute, ast.BinOp))]
+        return [*found] if len(found) == len(values) else []
+
+    def _is_index(self, node: ast.expr) -> bool | None:
+        """Return whether `node` itself is one; None if its sources decide."""
         if isinstance(node, ast.Constant):
             return type(node.value) is int
         if isinstance(node, ast.Attribute) and node.attr in {"device", "dtype"}:
@@ -284,22 +298,10 @@ class Devices:
             return True
         if value.kinds - {"none", "from outside"}:
             return False
-        match node:
-            case ast.BinOp(left=left, op=ast.Mod()):  # `rank % torch.cuda.device_count()`
-                return depth < 3 and self.is_index(left, depth + 1)
         last = last_name(node)
         if last is None:
-            return isinstance(node, ast.Subscript) and _is_one_of_indices(node)
-        return INDEX_NAME.match(last) is not None or self._is_bound_to_index(node, depth)
-
-    def _is_bound_to_index(self, node: ast.expr, depth: int) -> bool:
-        """`device = rank`, and nothing else."""
-        bindings = self.script.bindings(node) if depth < 3 else []
-        return bool(bindings) and all(
-            isinstance(binding.whole, (ast.Name, ast.Attribute, ast.BinOp))
-            and self.is_index(binding.whole, depth + 1)
-            for binding in bindings
-        )
+            return _is_one_of_indices(node) if isinstance(node, ast.Subscript) else None
+        return True if INDEX_NAME.match(last) is not None else None
 
     def _is_current(self, node: ast.expr | None) -> bool:
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in _CURRENT

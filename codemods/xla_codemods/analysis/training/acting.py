@@ -206,9 +206,6 @@ def is_hook(script: ParsedFile, node: ast.AST) -> bool:
     return False
 
 
-_HOPS = 3  # functions between a step and the loop over the optimizers
-
-
 def is_part_of_a_step(script: Script, loop: Loop) -> bool:
     """True if what `loop` computes is differentiated, or updates weights, in the code around it.
 
@@ -274,20 +271,13 @@ def _is_false(node: ast.expr) -> bool:
 
 def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:
     """Yield the calls for which the step is marked: `step`, or the calls of its function in loops over optimizers."""
-    yield from _outermost(script, step, _HOPS)
 
+    def outer(place: ast.Call) -> list[ast.Call]:
+        function = script.function(place)
+        calls = calls_of(script, function) if isinstance(function, ast.FunctionDef) else []
+        return calls if all(_is_for_each_optimizer(script, call) for call in calls) else []
 
-def _outermost(script: Script, place: ast.Call, hops: int) -> Iterator[ast.Call]:
-    function = script.function(place)
-    if not isinstance(function, ast.FunctionDef) or hops == 0:
-        yield place
-        return
-    calls = calls_of(script, function)
-    if not calls or not all(_is_for_each_optimizer(script, call) for call in calls):
-        yield place
-        return
-    for call in calls:
-        yield from _outermost(script, call, hops - 1)
+    yield from (place for place in reach([step], outer) if not outer(place))
 
 
 def _is_for_each_optimizer(script: Script, call: ast.Call) -> bool:

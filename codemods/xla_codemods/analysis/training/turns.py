@@ -96,14 +96,18 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     return sorted(reached, key=lambda function: function.lineno)
 
 
-def _is_called_in_a_loop(script: Script, name: str, hops: int = 1) -> bool:
-    """Also from functions that are, so many `hops` away."""
-    calls = [call for call, _ in script.index.calls_of(name)]
-    calls += handed_to(name, script.index)
-    if any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call)):
-        return True
-    around = {f.name for call in calls if isinstance(f := script.function(call), ast.FunctionDef)}
-    return hops > 0 and any(_is_called_in_a_loop(script, outer, hops - 1) for outer in around)
+def _is_called_in_a_loop(script: Script, name: str) -> bool:
+    """Return True if a loop calls the function `name`, or a function that calls it."""
+
+    def named(name: str) -> list[ast.Call]:
+        return [*(c for c, _ in script.index.calls_of(name)), *handed_to(name, script.index)]
+
+    def called(call: ast.Call) -> list[ast.Call]:
+        function = script.function(call)
+        return named(function.name) if isinstance(function, ast.FunctionDef) else []
+
+    calls = reach(named(name), called)
+    return any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call))
 
 
 def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) -> bool:

@@ -92,6 +92,7 @@ from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, unparsed
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import MEDIUM, Finding
+from ...flow.closure import reach
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -182,20 +183,21 @@ def _is_called_plainly(script: Script, node: ast.expr) -> bool:
     return bool(calls) and not any(call.args for call in calls)
 
 
-def _calls_of(script: Script, holder: ast.AST | None, depth: int = 0) -> Iterator[ast.Call]:
+def _calls_of(script: Script, holder: ast.AST | None) -> Iterator[ast.Call]:
     """Calls of what `holder` holds: a name that is assigned, or what a function returns."""
-    if isinstance(holder, ast.Assign):
-        for name in dict.fromkeys(map(unparsed, holder.targets)):
-            yield from script.index.calls_spelled(name)
-    function = script.function(holder) if isinstance(holder, ast.Return) else None
-    if function is None or depth:
-        return
-    for made, _ in script.index.calls_of(function.name):
-        around = script.parent(made)
-        if isinstance(around, ast.Call) and around.func is made:
-            yield around
-        else:
-            yield from _calls_of(script, around, depth + 1)
+
+    def holders(each: ast.AST | None) -> list[ast.AST | None]:
+        function = script.function(each) if isinstance(each, ast.Return) else None
+        made = script.index.calls_of(function.name) if function is not None else ()
+        around = [(call, script.parent(call)) for call, _ in made]
+        return [a for call, a in around if not isinstance(a, ast.Call) or a.func is call]
+
+    for each in reach([holder], holders):
+        if isinstance(each, ast.Assign):
+            for name in dict.fromkeys(map(unparsed, each.targets)):
+                yield from script.index.calls_spelled(name)
+        elif isinstance(each, ast.Call) and each is not holder:
+            yield each
 
 
 def _arguments(

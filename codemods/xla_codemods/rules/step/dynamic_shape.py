@@ -170,6 +170,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
@@ -186,6 +187,7 @@ from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import callers
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -485,23 +487,21 @@ def sized_by_a_counter(script: Script) -> Iterator[Finding]:
             yield RULE.finding(script, size.node, f"{message}: {_ONE_SIZE}")
 
 
-def _is_repeated(script: Script, node: ast.AST, depth: int = 0) -> bool:
+def _is_repeated(script: Script, node: ast.AST) -> bool:
     """In a loop, in what a module computes, or in a function that is called there."""
-    for ancestor in script.ancestors(node):
-        if isinstance(ancestor, _LOOPS):
-            return True
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return (
-                _is_in_forward(script, node)
-                or script.is_called_in_steps(ancestor)
-                or (
-                    depth < 3
-                    and any(
-                        _is_repeated(script, call, depth + 1) for call in callers(script, ancestor)
-                    )
-                )
-            )
-    return False
+
+    def called(each: ast.AST) -> list[ast.AST]:
+        function = script.function(each)
+        return [*callers(script, function)] if function is not None else []
+
+    return any(_runs_often(script, each) for each in reach([node], called))
+
+
+def _runs_often(script: Script, node: ast.AST) -> bool:
+    function = script.function(node)
+    inside = takewhile(lambda around: around is not function, script.ancestors(node))
+    is_called = function is not None and script.is_called_in_steps(function)
+    return is_called or _is_in_forward(script, node) or any(isinstance(a, _LOOPS) for a in inside)
 
 
 def _is_in_forward(script: Script, node: ast.AST) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.conditions import after, before
+from ....flow.edges import uses
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
@@ -107,20 +108,17 @@ def _passed_on(use: _Use) -> list[_Use]:
     function = is_answer(script, node)
     if function is not None:
         return uses_of(script, function)
-    statement = script.statement(node)
-    parts = takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(node))
+    parts = list(takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(node)))
     if not all(isinstance(part, _JOINS) for part in parts):
         return []
-    reads: list[ast.expr] = []
-    match statement:
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)]):
-            project = script.project
-            if project is None or not project.modules.with_word(attr) - {project.path}:
-                named = script.index.attributes(attr)
-                reads = [read for read, _ in named if isinstance(read.ctx, ast.Load)]
-        case ast.Assign(targets=[ast.Name() as name]) | ast.AnnAssign(target=ast.Name() as name):
-            reads = [*script.index.reads(name)]
-    return [(script, read) for read in reads if script.statement(read) is not statement]
+    whole = next((part for part in reversed(parts) if isinstance(part, ast.expr)), node)
+    project = script.project
+    match script.parent(whole):
+        case ast.Assign(targets=[ast.Attribute(attr=attr)]):
+            if project is not None and project.modules.with_word(attr) - {project.path}:
+                return []
+    named = [use for use in uses(script, whole) if isinstance(use, (ast.Name, ast.Attribute))]
+    return [(script, read) for read in named]
 
 
 _JOINS = (ast.BoolOp, ast.UnaryOp, ast.Compare)
