@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...flow.calls import passed
-from ...flow.closure import reach
+from ...flow.closure import all_ends, reach
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
     from ..scopes import FunctionNode, Scope
     from ..script import Script
 
-_HOPS = 8
 _FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
 _TENSORBOARD = "torch.utils.tensorboard"
 
@@ -82,35 +82,29 @@ def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
     ]
     if not loops or len(loops) < len(bindings):
         return None
-    listed = [_listed(script, b.node.iter) if isinstance(b.node, ast.For) else None for b in loops]
-    return _joined(listed) or []
+    lists = [b.node.iter for b in loops if isinstance(b.node, ast.For)]
+    if len(lists) < len(loops) or not all_ends(lists, partial(_values, script), _is_written_out):
+        return []
+    return [e for each in reach(lists, partial(_values, script)) for e in getattr(each, "elts", ())]
 
 
-def _joined(parts: list[list[ast.expr] | None]) -> list[ast.expr] | None:
-    """Return all of them; None if one is unknown."""
-    joined: list[ast.expr] = []
-    for listed in parts:
-        if listed is None:
-            return None
-        joined += listed
-    return joined if parts else None
-
-
-def _listed(script: Script, node: ast.expr, hops: int = _HOPS) -> list[ast.expr] | None:
-    """The parts of a list that is written out; None where more may come into it."""
+def _values(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the values of a name or an attribute for a list; nothing if more may come into it."""
+    found: list[ast.expr | None] = []
     match node:
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return None if any(isinstance(p, ast.Starred) for p in parts) else parts
         case ast.Attribute(attr=name, value=ast.Name(id="self")) if not _grows(script, name):
-            values = _stored(script, name)
+            found = _stored(script, name)
         case ast.Name() if not _grows(script, node.id):
-            found = script.index.scope(node).find(node.id)
-            values = _bound(script, node.id, found[0]) if found is not None else [None]
-        case _:
-            return None
-    return _joined(
-        [_listed(script, v, hops - 1) if v is not None and hops else None for v in values]
-    )
+            home = script.index.scope(node).find(node.id)
+            found = _bound(script, node.id, home[0]) if home is not None else []
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else []
+
+
+def _is_written_out(node: ast.expr) -> bool:
+    if not isinstance(node, (ast.List, ast.Tuple)):
+        return False
+    return not any(isinstance(part, ast.Starred) for part in node.elts)
 
 
 def _grows(script: Script, name: str) -> bool:

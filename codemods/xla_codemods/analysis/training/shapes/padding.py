@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
-from ...nodes import walk
-from ...scopes import FunctionNode, Scope
+from ...scopes import Scope
 from ...syntax import keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop
@@ -115,32 +114,34 @@ def _of_tokenizer(call: ast.Call) -> Iterator[Padding]:
 
 def _stays_on_the_host(script: ParsedFile, call: ast.Call) -> bool:
     """True if what the tokenizer gives gets a name, and is only measured, compared and decoded under it."""
-    match script.parent(_part_of(script, call)), script.function(call):
-        case ast.Assign(targets=[ast.Name(id=name)]), function if function is not None:
-            return _is_only_looked_at(script, name, call, function, 0)
-    return False
+    if not isinstance(script.parent(_part_of(script, call)), ast.Assign):
+        return False
+    start: list[ast.expr] = [call]
+    uses = reach(start, lambda node: _named(script, node))
+    return script.function(call) is not None and all(_is_looked_at(script, use) for use in uses)
 
 
-def _is_only_looked_at(
-    script: ParsedFile, name: str, place: ast.expr, function: FunctionNode, depth: int
-) -> bool:
-    """True if what `name` is bound to at `place`, and names for parts of it, are only measured, compared and decoded."""
-    reads = [n for n in walk(function) if isinstance(n, ast.Name) and n.id == name]
-    reads = [n for n in reads if isinstance(n.ctx, ast.Load) and n.lineno > place.lineno]
-    return all(_is_looked_at(script, read, function, depth) for read in reads)
+def _named(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    """Return the reads of the name that `node`, or a part of it, is assigned to."""
+    part = _part_of(script, node)
+    match script.parent(part):
+        case ast.Assign(targets=[ast.Name() as name]) if not _is_shape(part):
+            return [n for n in script.index.reads(name) if n.lineno > part.lineno]
+    return []
 
 
-def _is_looked_at(script: ParsedFile, read: ast.Name, function: FunctionNode, depth: int) -> bool:
-    part = _part_of(script, read)
-    match part, script.parent(part):
-        case ast.Attribute(attr="shape" | "ndim"), _:
+def _is_looked_at(script: ParsedFile, use: ast.expr) -> bool:
+    part = _part_of(script, use)
+    match script.parent(part):
+        case ast.Call(func=func, args=args) if part in args:
+            return name_of(func) in _DONE_ON_THE_HOST
+        case ast.Assign(targets=[ast.Name()]):
             return True
-        case _, ast.Call(func=func, args=args) if part in args:
-            last = name_of(func)
-            return last in _DONE_ON_THE_HOST
-        case _, ast.Assign(targets=[ast.Name(id=name)]) if depth == 0 and part is not read:
-            return _is_only_looked_at(script, name, part, function, 1)
-    return False
+    return _is_shape(part)
+
+
+def _is_shape(part: ast.expr) -> bool:
+    return isinstance(part, ast.Attribute) and part.attr in {"shape", "ndim"}
 
 
 def _part_of(script: ParsedFile, node: ast.expr) -> ast.expr:
