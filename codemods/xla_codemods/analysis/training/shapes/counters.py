@@ -107,8 +107,9 @@ class Counters:
         """Return True if `node` itself counts, or is drawn in such a loop."""
         if isinstance(node, ast.Name):
             return any(map(self._counts, self.script.reaching(node)))
-        is_drawn = isinstance(node, ast.Call) and _draws_a_number(self.script, node)
-        return is_drawn and self._is_in_a_loop(node)
+        if not isinstance(node, ast.Call) or not is_drawing(self.script, node):
+            return False
+        return not draws_an_array(self.script, node) and self._is_in_a_loop(node)
 
     def _counts(self, binding: Binding) -> bool:
         match binding:
