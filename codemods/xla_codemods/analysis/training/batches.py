@@ -55,15 +55,15 @@ Place = tuple[int, int]
 Part = int | str | None
 
 
-class Use(NamedTuple):
+class BatchUse(NamedTuple):
     """An expression whose value is a batch, or a part of it."""
 
     node: ast.expr
     part: Part = None
 
-    def of(self, node: ast.expr, part: Part = None) -> Use:
+    def of(self, node: ast.expr, part: Part = None) -> BatchUse:
         """Return a use of a part of this part."""
-        return Use(node, part if self.part is None else self.part)
+        return BatchUse(node, part if self.part is None else self.part)
 
 
 class BatchFlow(NamedTuple):
@@ -91,10 +91,10 @@ class Batches:
             self._flows[key] = self._found(loop, [] if own else self._fed(loop))
         return self._flows[key]
 
-    def _found(self, loop: LoopNode, fed: list[Use]) -> BatchFlow:
-        script, moves, host = self.script, list[tuple[ast.AST, Part]](), list[Use]()
+    def _found(self, loop: LoopNode, fed: list[BatchUse]) -> BatchFlow:
+        script, moves, host = self.script, list[tuple[ast.AST, Part]](), list[BatchUse]()
 
-        def step(use: Use) -> Iterator[Use]:
+        def step(use: BatchUse) -> Iterator[BatchUse]:
             moved = self._moves(use)
             moves.extend((move, use.part) for move in moved)
             found = [] if moved else self._next(use)
@@ -113,12 +113,12 @@ class Batches:
         )
         return BatchFlow(bool(moves) and not host, tuple(move for move, _ in moves), first, parts)
 
-    def _fed(self, loop: LoopNode) -> list[Use]:
+    def _fed(self, loop: LoopNode) -> list[BatchUse]:
         """Return what `next` takes in the body of `loop`."""
         assigns = (node for node in _walk(body_of(loop)) if isinstance(node, ast.Assign))
-        return [Use(node.value) for node in assigns if _is_next(node.value)]
+        return [BatchUse(node.value) for node in assigns if _is_next(node.value)]
 
-    def _own(self, loop: LoopNode) -> Iterator[Use]:
+    def _own(self, loop: LoopNode) -> Iterator[BatchUse]:
         """Yield the reads of the loop's target, without the index of `enumerate`."""
         if isinstance(loop, ast.While):
             return
@@ -126,9 +126,9 @@ class Batches:
         is_counted = of is loop and self._is_counted(of.target, of.iter)
         for read, (_, *path) in self._reads(of.iter):
             if not is_counted:
-                yield Use(read, _part(path))
+                yield BatchUse(read, _part(path))
             elif path[:1] != [0]:
-                yield Use(read, _part(path[1:]))
+                yield BatchUse(read, _part(path[1:]))
 
     def _is_counted(self, target: ast.expr, iterated: ast.expr) -> bool:
         """Return True if the first of two parts is a number: `for step, batch in enumerate(loader)`."""
@@ -170,7 +170,7 @@ class Batches:
             if isinstance(assign, ast.Assign) and target in assign.targets:
                 yield assign
 
-    def _moves(self, use: Use) -> list[ast.AST]:
+    def _moves(self, use: BatchUse) -> list[ast.AST]:
         """Return the calls at `use` that move the batch."""
         script, node = self.script, use.node
         match script.parent(node):
@@ -189,7 +189,7 @@ class Batches:
                 return self._moving(loop)
         return []
 
-    def _next(self, use: Use) -> list[Use] | None:
+    def _next(self, use: BatchUse) -> list[BatchUse] | None:
         """Return the uses of the same batch one step later; None if the host needs it at `use`."""
         script, node = self.script, use.node
         match script.parent(node):
@@ -223,7 +223,7 @@ class Batches:
                 return []
         return None
 
-    def _of_attribute(self, use: Use, attribute: ast.Attribute) -> list[Use] | None:
+    def _of_attribute(self, use: BatchUse, attribute: ast.Attribute) -> list[BatchUse] | None:
         call, name = self.script.parent(attribute), attribute.attr
         if name in _ASKED:
             return []
@@ -233,7 +233,7 @@ class Batches:
         taken = _key(call.args[0]) if is_entry else None
         return [use.of(call, taken)] if name in _PASSED_THROUGH else None
 
-    def _of_argument(self, use: Use, call: ast.Call) -> list[Use] | None:
+    def _of_argument(self, use: BatchUse, call: ast.Call) -> list[BatchUse] | None:
         """A batch passed to a call that only asks, to one that returns it, or to a function of the file."""
         name = name_of(call.func)
         if name in _QUESTIONS:
@@ -245,7 +245,7 @@ class Batches:
             return None
         return [use.of(read) for read in uses(self.script, use.node)]
 
-    def _of_assigned(self, use: Use, assign: ast.Assign) -> list[Use]:
+    def _of_assigned(self, use: BatchUse, assign: ast.Assign) -> list[BatchUse]:
         """`x, y = batch` and `inputs = batch["x"]`."""
         found = [use.of(read, _part(path)) for read, path in self._reads(use.node)]
         kept = [t for t in assign.targets if isinstance(t, (ast.Attribute, ast.Subscript))]
