@@ -105,19 +105,23 @@ def script() -> list[Name]:
 
 
 def public(module: str) -> list[Name]:
-    """The public names that a module defines, in its order; of a class, its methods too."""
+    """The public names that a module defines, in its order; of a class, its methods too. Protocols are no helpers."""
     text = (CODEMODS / module).read_text(encoding="utf-8")
     lines = text.splitlines()
     found: list[Name] = []
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            if not node.name.startswith("_"):
+            if not node.name.startswith("_") and not _is_protocol(node):
                 found += _defined(node)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             names = [name for name in _assigned(node) if not name.startswith("_")]
             if names and not ast.unparse(node).partition(" = ")[2].startswith("TypeVar("):
                 found.append(Name(", ".join(names), _comment(lines, node)))
     return found
+
+
+def _is_protocol(node: Definition) -> bool:
+    return isinstance(node, ast.ClassDef) and "Protocol" in map(ast.unparse, node.bases)
 
 
 def imported() -> set[str]:

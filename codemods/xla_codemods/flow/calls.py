@@ -13,6 +13,7 @@ from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_g
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
+# The nodes that define a function.
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -108,6 +109,7 @@ def _heirs(file: File, owner: ast.ClassDef) -> list[ast.ClassDef]:
 
 
 def derives(file: File, heir: ast.ClassDef, owner: ast.ClassDef) -> bool:
+    """Return True if the class `heir` derives from `owner`."""
     return bool(heir.bases) and owner in file.inference.lineage(heir)
 
 
@@ -153,6 +155,7 @@ def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
 
 
 def class_around(file: File, node: ast.AST) -> ast.ClassDef | None:
+    """Return the innermost class that contains `node`."""
     return next((a for a in file.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
