@@ -105,13 +105,13 @@ def script() -> list[Name]:
 
 
 def public(module: str) -> list[Name]:
-    """The public names that a module defines, in its order; of a class, its methods too. Protocols are no helpers."""
+    """The public names that a module defines, in its order; of a class, its methods too. Of a protocol, only the name."""
     text = (CODEMODS / module).read_text(encoding="utf-8")
     lines = text.splitlines()
     found: list[Name] = []
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            if not node.name.startswith("_") and not _is_protocol(node):
+            if not node.name.startswith("_"):
                 found += _defined(node)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
             names = [name for name in _assigned(node) if not name.startswith("_")]
@@ -173,7 +173,7 @@ def _cell(text: str) -> str:
 
 def _defined(node: Definition) -> Iterator[Name]:
     yield Name(_written(node), _first_sentence(node))
-    if isinstance(node, ast.ClassDef):
+    if isinstance(node, ast.ClassDef) and not _is_protocol(node):
         yield from _attributes(node, f"{node.name}.")
         for method in node.body:
             if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
