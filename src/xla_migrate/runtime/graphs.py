@@ -182,7 +182,7 @@ def assign(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> None:
     """``tensor[mask] = value``, and ``tensor[mask] = value[mask]``, without reading the mask.
 
     torch_xla reads the mask from the device to learn how many elements it selects, and compiles
-    again for each number (facts 3.22, 3.23). This computes all elements, and keeps those outside of
+    again for each number. This computes all elements, and keeps those outside of
     the mask.
 
     Args:
