@@ -215,12 +215,12 @@ def test_every_rule_page_has_the_fixed_headings() -> None:
 def test_lines_of_pages_end_at_100_columns() -> None:
     """Except for tables, code, and pages that are generated."""
     found = []
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
-        text = page.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text(encoding="utf-8")
         prose = re.sub(r"^ *```.*?^ *```$", "", text, flags=re.DOTALL | re.MULTILINE)
         lines = [] if text.startswith("<!-- Written by") else prose.splitlines()
         found += [
-            f"{page.name}: {line}"
+            f"{path.name}: {line}"
             for line in lines
             if len(line) > 100
             and not line.lstrip().startswith(("|", "!", "#"))
