@@ -165,7 +165,7 @@ class _Later:
             if isinstance(func, ast.Call) and not (func.args or func.keywords):
                 func = func.func  # `Logger.current_logger().report_scalar`
         if not isinstance(func, ast.Name):
-            self.deferral.refuse("whose it is that shows it is computed")
+            self.deferral.refuse("the object that logs it is computed in the call")
         elif not is_bound_once(self.script, func):
             self.bound[func.id] = func.id
 
@@ -291,7 +291,7 @@ class _Later:
             and node.id not in self.bound
             and not is_bound_before(self.script, node, self.call)
         ):
-            self.deferral.refuse(f"`{node.id}` may not be there yet")
+            self.deferral.refuse(f"`{node.id}` may not be assigned yet")
         self.bound[node.id] = node.id
         self.names.append(Replace(node, node.id, is_moved=True))
 
