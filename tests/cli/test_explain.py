@@ -128,3 +128,8 @@ def test_nothing_is_suggested_for_what_is_far_from_all(run: Runner, asked: str) 
     result = run("explain", asked)
     assert result.code == 2
     assert "did you mean" not in result.err
+
+
+def test_manuals_name_the_pages_that_they_link(run: Runner) -> None:
+    assert "files (docs/launch-files.md)." in run("explain", "XLA616").out
+    assert run("explain", "XLA801").out.rstrip().endswith("Facts are listed in docs/facts.md.")

@@ -104,7 +104,14 @@ def _of_code(code: str) -> str:
                 return "\n".join(f"{r.code}  {r.name:<22}  {manual(r).summary}" for r in begun)
             fail(f"no rule has the code {code}{nearest(code, known_codes())}")
         return ""
-    return f"{rule.code} {rule.name} ({rule.severity})\n\n{page.text}"
+    return f"{rule.code} {rule.name} ({rule.severity})\n\n{_for_a_terminal(page.text)}"
+
+
+def _for_a_terminal(text: str) -> str:
+    """Return a manual with the paths of the pages that it links and of the facts that it cites."""
+    plain = re.sub(r"\[([^\]]+)\]\((?:\.\./)?([\w/-]+\.md)[#\w-]*\)", r"\1 (docs/\2)", text)
+    cites = re.search(r"\bfacts? \d\.\d", plain)
+    return f"{plain.rstrip()}\n\nFacts are listed in docs/facts.md." if cites else plain
 
 
 def _of_name(name: str) -> str:
