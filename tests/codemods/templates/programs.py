@@ -380,6 +380,18 @@ for update in range(2):
     optimizer.step()
 print(rewards.abs().sum().item() > 0)
 """,
+    "masks": TRAIN
+    + """
+for x in data:
+    best, distance = torch.ones(3, 2).cuda(), model(x.cuda())
+    nearer = distance < best
+    best[nearer] = distance[nearer]
+    best[~nearer] = 0
+    optimizer.zero_grad()
+    best.sum().backward()
+    optimizer.step()
+print(best.shape)
+""",
     "parallel in one process": TRAIN
     + """
 from torch.nn.parallel import data_parallel

@@ -329,6 +329,8 @@ def is_tensor_function(dotted: str) -> bool:
     home, _, last = dotted.rpartition(".")
     if home in {"torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}:
         return True
+    if dotted == f"{RUNTIME}.narrow":
+        return True
     if home != "torch" or dotted in _GIVE_DTYPES:
         return False
     return last not in _NOT_TENSORS and not last[:1].isupper()

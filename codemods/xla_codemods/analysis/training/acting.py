@@ -104,9 +104,26 @@ def _lacks_marks(script: Script, loop: Loop) -> bool:
     effects = loop.effects
     if FORWARD not in effects or effects & {STEP, MARK, BACKWARD, GRADIENTS} or loop.fed:
         return False
-    if is_part_of_a_model(script, loop) or not (inference or acts(script, loop)):
+    if is_part_of_a_model(script, loop):
+        return False
+    if not (inference or acts(script, loop) or _is_in_evaluation_mode(script, loop)):
         return False
     return not _is_over_epochs(script, loop)
+
+
+def _is_in_evaluation_mode(script: Script, loop: Loop) -> bool:
+    """True in a function that calls `model.eval()` and computes no gradients, although it does not switch them off."""
+    function = script.function(loop.node)
+    if function is None:
+        return False
+
+    def called(name: str) -> list[ast.Call]:
+        calls = (call for call, _ in script.index.calls_of(name))
+        return [call for call in calls if script.function(call) is function]
+
+    if called("backward") or called("grad") or called("step"):
+        return False
+    return any(isinstance(call.func, ast.Attribute) and not call.args for call in called("eval"))
 
 
 def _is_over_epochs(script: Script, loop: Loop) -> bool:

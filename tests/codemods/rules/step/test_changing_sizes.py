@@ -15,6 +15,7 @@ import random
 import numpy as np
 import torch
 import torch.nn.functional as F
+from xla_migrate import runtime as xla
 
 STAGES = [16, 32, 64, 128, 256, 512]
 SHORT = (16, 32)
@@ -64,6 +65,10 @@ CHANGING = {
     "kept by an object": "x = torch.ones(4, curriculum.length(), device='cuda')\ncurriculum.advance()",
     "padding": "x = F.pad(data, (0, step))",
     "drawn": "n = random.randint(8, 64)\nx = torch.ones(4, n).long().cuda()",
+    "the length of a moving slice": "n = random.randint(8, 64)\nx = data[:, step : step + n]",
+    "reckoned from a number drawn": "n = max(5, int(np.random.normal(8, 5)))\nx = data[:, step : step + n]",
+    "narrowed": "n = random.randint(8, 64)\nx = torch.narrow(data, 1, step, n)",
+    "narrowed by the runtime": "n = random.randint(8, 64)\nx = xla.narrow(data, 1, step, n)",
     "moved later": "x = torch.ones(4, 8 + step).long()\nx = x.cuda()",
 }
 CONSTANT = {
@@ -73,6 +78,8 @@ CONSTANT = {
     "one of two": "x = torch.ones(4, 8 + step % 2).long().cuda()",
     "on the host": "x = data\nnames = torch.zeros(step + 1)\nprint(names.sum())",
     "now and then": "x = data\nif step % 100 == 0:\n    print(torch.zeros(step + 1).cuda())",
+    "a moving slice of one length": "x = data[:, step : step + 8]",
+    "a slice that is shorter at the end": "n = min(8, data.size(1) - 1 - step)\nx = data[:, step : step + n]",
     "data of its own": "x = torch.tensor([step]).cuda()",
 }
 

@@ -320,6 +320,27 @@ def test_evaluation_beside_a_training_at_the_top_is_cut() -> None:
     assert 4 in loops(source)
 
 
+@pytest.mark.parametrize(
+    ("before", "behind", "is_cut"),
+    [
+        ("model.eval()", "", True),  # it computes gradients of nothing, though it may
+        ("net.eval()", "model.train()", True),
+        ("pass", "", False),
+        ("table.eval('a + b')", "", False),
+        ("model.eval()", "total.backward()", False),
+        ("model.eval()", "optimizer.step()", False),
+    ],
+)
+def test_an_evaluation_that_leaves_gradients_on_is_cut(
+    before: str, behind: str, is_cut: bool
+) -> None:
+    source = (
+        f"def evaluate(batches):\n    {before}\n    total = 0\n    for x in range(9):\n"
+        f"        total += loss(model(batch(x))).data\n    {behind or 'pass'}\n    return total\n"
+    )
+    assert (5 in loops(source)) is is_cut
+
+
 @pytest.mark.parametrize("between", ["; ", "\n    "])
 def test_a_scaler_that_goes_does_not_take_the_mark_with_it(between: str) -> None:
     calls = between.join(["scaler.step(o)", "scaler.update()", "o.zero_grad()"])

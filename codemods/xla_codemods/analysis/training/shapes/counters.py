@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ....flow.calls import argument, callers
 from ....flow.closure import reach
+from ...devices.specs import last_name
 from ...nodes import walk
 from ...scopes import Binding
 from ...syntax import unparsed
@@ -81,8 +82,8 @@ class Counters:
         match node:
             case ast.Name():
                 return [part for b in self.script.reaching(node) for part in self._bound(b)]
-            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
-                return args
+            case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
+                return computed_with(node)
             case ast.Subscript(value=ast.Call() as drawn, slice=ast.Constant()):
                 return [drawn]
             case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
@@ -318,6 +319,23 @@ def _taken_off(node: ast.expr) -> tuple[ast.expr, list[ast.expr]] | None:
         taken.append(node.right)
         node = node.left
     return (node, taken) if taken else None
+
+
+def computed_with(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments that decide what `call` gives in most turns: not `len(data) - i` of `min(n, len(data) - i)`."""
+    is_least = last_name(call.func) == "min"
+    return [argument for argument in call.args if not (is_least and _is_the_rest(argument))]
+
+
+def _is_the_rest(node: ast.expr) -> bool:
+    """`len(source) - 1 - i`: what is left behind the place `i`."""
+    terms = _taken_off(node)
+    match terms[0] if terms is not None else None:
+        case ast.Call(func=ast.Name(id="len") | ast.Attribute(attr="size")):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
 
 
 def _is_size(node: ast.expr, source: ast.expr) -> bool:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ....flow.edges import uses
 from ...devices.specs import last_name
+from ...inference.library_types import RUNTIME
 from ...inference.values import ACCEL, TENSOR
 from ...syntax import keyword, returned
 from ..training import FORWARD
 from ..turns import in_each_step
-from .counters import FEW, Counters, counts
+from .counters import FEW, Counters, computed_with, counts
+from .cutting import length_of
 
 if TYPE_CHECKING:
     from ...scopes import FunctionNode
@@ -74,6 +76,8 @@ def _sizes_in(script: Script, node: ast.AST) -> Iterator[ast.expr]:
                 if isinstance(part, ast.Slice) and part.upper is not None:
                     if part.lower is None or isinstance(part.lower, ast.Constant):
                         yield part.upper
+                    elif (length := length_of(part)) is not None:
+                        yield length
 
 
 def _given(script: Script, call: ast.Call) -> Iterator[ast.expr]:
@@ -97,6 +101,10 @@ def _given(script: Script, call: ast.Call) -> Iterator[ast.expr]:
             yield from call.args[1 if name == "randint" else 2 :][-1:]
         elif name == "topk":
             yield from call.args[1:2]
+        elif name == "narrow":
+            yield from call.args[3:4]
+    elif dotted == f"{RUNTIME}.narrow":
+        yield from call.args[3:4]
     elif isinstance(call.func, ast.Attribute) and not dotted:
         if name in _METHODS:
             yield from call.args
@@ -185,7 +193,7 @@ class Sizes:
         function = self.script.function_of(call.func)
         if isinstance(function, ast.FunctionDef):
             return list(returned(function))
-        given = call.args if last_name(call.func) in _COMPUTING else []
+        given = computed_with(call) if last_name(call.func) in _COMPUTING else []
         return [e for a in given for e in (a.elts if isinstance(a, ast.List) else [a])]
 
 
