@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.cli.verify_progress import TimeLeft, _told, shower
+from xla_migrate.cli.verify_progress import TimeLeft, _progress_text, shower
 from xla_migrate.verify.experiments.process import Phase, Progress, _phase
 
 CAUSE = "\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user sync\n"
@@ -22,7 +22,7 @@ CAUSE = "\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user
     ],
 )
 def test_what_is_told(phase: Phase, steps: int, line: str) -> None:
-    assert _told("migrated", Progress("target", steps, 20, 90.0, phase, 40.0)) == line
+    assert _progress_text("migrated", Progress("target", steps, 20, 90.0, phase, 40.0)) == line
 
 
 def test_it_compiles_from_torch_xlas_announcement_to_its_account(tmp_path: Path) -> None:

@@ -68,9 +68,12 @@ def _forget_output() -> None:
 
 
 def _internal(error: Exception, words: list[str]) -> int:
-    from .internal import told
+    from .internal import internal_error
 
-    print(f"xla-migrate: {told(error, '--verbose' in words or '-v' in words)}", file=sys.stderr)
+    print(
+        f"xla-migrate: {internal_error(error, '--verbose' in words or '-v' in words)}",
+        file=sys.stderr,
+    )
     return 2
 
 

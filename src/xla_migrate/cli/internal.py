@@ -1,10 +1,10 @@
-"""Errors that are ours: told in one line, with the place in our sources."""
+"""An internal error as one line, with the place in the sources."""
 
 from __future__ import annotations
 
 
-def told(error: Exception, verbose: bool) -> str:
-    """One line on `error`; where `verbose`, all of it goes to standard error."""
+def internal_error(error: Exception, verbose: bool) -> str:
+    """Return one line about an error. If `verbose`, print the traceback to standard error."""
     import traceback
 
     if verbose:

@@ -47,7 +47,7 @@ def verify(words: Sequence[str]) -> int:
             fail(f"{asked.request.script} is migrated already: record the original")
         with _ended_in_order():
             return record(asked)
-    return _told(_proof(asked, _migration(asked)), asked)
+    return _report(_proof(asked, _migration(asked)), asked)
 
 
 def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -> int:
@@ -63,7 +63,7 @@ def verify_then_write(words: Sequence[str], write: Callable[[list[str]], int]) -
     asked = parse(words, writing=True)
     proposed = _migration(asked)
     report = _proof(asked, proposed)
-    code = _told(report, asked)
+    code = _report(report, asked)
     if report.status is not Conclusion.PROVEN and not asked.even_unproven:
         print(
             "xla-migrate: not proven, so nothing was written (--even-unproven writes anyway)",
@@ -203,7 +203,7 @@ def _compiled(asked: Asked, proposed: ProjectMigration) -> Sequence[Judgement]:
     return [replace(one, where=place(one.where)) for one in found]
 
 
-def _told(report: Report, asked: Asked) -> int:
+def _report(report: Report, asked: Asked) -> int:
     """Print the report, write the page; the exit code."""
     where = _page(report, asked) if asked.report is not None else ""
     if asked.output_format == "json":

@@ -34,7 +34,7 @@ def shower(name: str) -> Callable[[Progress | None], None]:
             start = "\r\x1b[K" if terminal else ""
             advice = _ADVICE.format(name=name, left=_duration(left))
             print(start + advice, file=sys.stderr, flush=True)
-        line = _told(name, progress, left)
+        line = _progress_text(name, progress, left)
         if terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         elif time.monotonic() - last > _EVERY:
@@ -67,7 +67,7 @@ class TimeLeft:
         return max(each * (progress.of - self._last.steps) - elapsed, 0.0)
 
 
-def _told(name: str, progress: Progress, left: float | None = None) -> str:
+def _progress_text(name: str, progress: Progress, left: float | None = None) -> str:
     """What the run is doing, and for how long: "migrated: compiling, 40 s (step 3 of 20)"."""
     rest = f", about {_duration(left)} left" if left else ""
     if progress.phase is Phase.TRAINING:

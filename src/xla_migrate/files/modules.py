@@ -105,7 +105,7 @@ class Projects:
         files = self._files_of(found)
         modules = self._modules.get(files.root)
         if modules is None:
-            modules = self._modules[files.root] = Modules(files, self._beside_of(files))
+            modules = self._modules[files.root] = Modules(files, self._extra_files_of(files))
         return Project(modules, _within(found.path, files.root))
 
     def fingerprint(self, found: FoundFile, with_others: bool = False) -> bytes:
@@ -113,7 +113,7 @@ class Projects:
         files = self._files_of(found)
         if not with_others:
             return files.fingerprint
-        both = files.fingerprint, self._beside_of(files).fingerprint
+        both = files.fingerprint, self._extra_files_of(files).fingerprint
         return b"".join(both) if all(both) else b""
 
     def is_as_it_was(self, found: FoundFile, fingerprint: bytes) -> bool:
@@ -122,7 +122,7 @@ class Projects:
             found, True
         )
 
-    def _beside_of(self, files: Files) -> Files:
+    def _extra_files_of(self, files: Files) -> Files:
         root = files.root
         if root not in self._beside:
             self._beside[root] = Files(root, BESIDE, MOST_BESIDE, is_bounded=files.is_bounded)

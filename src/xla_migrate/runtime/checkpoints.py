@@ -75,7 +75,7 @@ def save(
         >>> torch.load(folder / "step_1.pt")["model"]["weight"].device
         device(type='cpu')
     """
-    if replaced.comes_back("save", obj):
+    if replaced.is_running("save", obj):
         return replaced.torch_save(obj, f, pickle_module=pickle_module, **kwargs)
     settled()
     if isinstance(f, str | os.PathLike) and master_only and not _is_writer(each_host):
@@ -126,7 +126,7 @@ def load(f: File, map_location: Any = None, **kwargs: Any) -> Any:
         >>> model.load_state_dict(state)
         <All keys matched successfully>
     """
-    if replaced.comes_back("load", f):
+    if replaced.is_running("load", f):
         return replaced.torch_load(f, map_location=map_location, **kwargs)
     if isinstance(f, str | os.PathLike):
         written.wait_for(f)

@@ -144,13 +144,13 @@ def test_replicas_are_told(device: torch.device, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("torch_xla.runtime.world_size", lambda: 2)
     watch = shared_inputs._Watch()
     pool = _pool(device, 3)
-    watch.as_told_apart(pool[:2])
-    watch.as_told_apart(pool[:2])
+    watch.distinguishable(pool[:2])
+    watch.distinguishable(pool[:2])
     xla.mark_step()
     torch.zeros(5, device=device).cpu()
-    watch.as_told_apart(pool[:2])
+    watch.distinguishable(pool[:2])
     with pytest.warns(UserWarning, match="join them on the CPU"):
-        watch.as_told_apart(pool[1::-1])
+        watch.distinguishable(pool[1::-1])
 
 
 def test_tensors_of_the_host_are_left_alone() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from tests import warm
 from xla_migrate.cli import main
-from xla_migrate.target.tune import page, told
+from xla_migrate.target.tune import page
+from xla_migrate.target.tune import text as tune_text
 from xla_migrate.target.tune.judge import LEAST, TuneOutcome, apart, judge
 from xla_migrate.target.tune.price import Price, PriceError, cost, for_samples, read
 from xla_migrate.target.tune.settings import Setting, SettingError, combinations, parse
@@ -131,7 +132,7 @@ def test_nothing_that_trains_differently_wins() -> None:
     different = outcome.faster_but_different
     assert different is not None
     assert not different.alike
-    text = "\n".join(told.conclusion(outcome, "t.py", [], {}))
+    text = "\n".join(tune_text.conclusion(outcome, "t.py", [], {}))
     assert "faster, but it trains differently: precision=1" in text
     assert judge([[_trial(100)], [_trial(200, "precision", others)]],
                  [_trial(100), _trial(200, "precision", others)], 1.0).winner.setting.values  # fmt: skip
@@ -157,7 +158,7 @@ def test_failures_lose_and_are_named() -> None:
     broken = Trial(Setting((("workers", "1"),)), failure="exit code 1: boom")
     outcome = _judged([[_trial(100)], [broken]])
     assert outcome.winner is outcome.results[0]
-    assert "failed: exit code 1: boom" in "\n".join(told.table(outcome))
+    assert "failed: exit code 1: boom" in "\n".join(tune_text.table(outcome))
     with pytest.raises(ValueError, match="without changed settings failed: exit code 1"):
         _judged([[broken], [broken]])
 
@@ -216,13 +217,13 @@ def _outcome() -> TuneOutcome:
 
 
 def test_prices_stand_side_by_side() -> None:
-    rows = told.price_rows(_outcome(), [Price("a", 36.0), Price("b", 36.0, 2.0)], 1000)
+    rows = tune_text.price_rows(_outcome(), [Price("a", 36.0), Price("b", 36.0, 2.0)], 1000)
     assert [row[:2] for row in rows] == [
         ("a", "as it is"), ("a", "workers=1"), ("b", "as it is"), ("b", "workers=1"),
     ]  # fmt: skip
     assert float(rows[0][2]) == pytest.approx(1e6 / 99.5 / 100, rel=0.02)
     assert float(rows[2][2]) == pytest.approx(float(rows[0][2]) / 2, rel=0.02)
-    assert told.price_table(rows)[0].split() == [
+    assert tune_text.price_table(rows)[0].split() == [
         "instance",
         "setting",
         "$/million",
@@ -232,7 +233,7 @@ def test_prices_stand_side_by_side() -> None:
 
 
 def test_the_csv_has_a_row_per_setting() -> None:
-    rows = list(csv.DictReader(told.as_csv(_outcome()).splitlines()))
+    rows = list(csv.DictReader(tune_text.as_csv(_outcome()).splitlines()))
     assert [row["workers"] for row in rows] == ["", "1"]
     assert [row["winner"] for row in rows] == ["0", "1"]
     assert float(rows[1]["gain"]) > 1.2
@@ -240,7 +241,7 @@ def test_the_csv_has_a_row_per_setting() -> None:
 
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     outcome = _outcome()
-    conclusion = told.conclusion(outcome, "<t>.py", ["--a", "1 < 2"], {})
+    conclusion = tune_text.conclusion(outcome, "<t>.py", ["--a", "1 < 2"], {})
     about = page.About("<t>.py", ["--a", "1 < 2"], "2 rounds", conclusion, [("a", "b", "1", "2")])
     page.save(outcome, about, tmp_path / "p.html")
     text = (tmp_path / "p.html").read_text()

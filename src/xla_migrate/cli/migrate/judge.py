@@ -11,7 +11,7 @@ from xla_codemods.rules import RULES
 from xla_codemods.source import SourceError, split_lines
 
 from ...results import CORRECTNESS, INFO, Diagnostic, FileVerdict, cannot_parse
-from ..internal import told
+from ..internal import internal_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def judge(
             problem="needs more memory than this machine has", failed=True, settled=False
         )
     except Exception as error:  # the other files are still to be done
-        return FileVerdict(problem=told(error, verbose), failed=True, settled=False)
+        return FileVerdict(problem=internal_error(error, verbose), failed=True, settled=False)
 
 
 def _source(
@@ -85,7 +85,7 @@ def _notebook(
         verdict = _source(book.program.encode(), path, options, rewriting, project)
         program = book.program if verdict.data is None else verdict.data.decode()
         new = None if verdict.data is None else book.rebuilt(program)
-        beside = _beside_python(book if new is None else Notebook(new), path, options)
+        beside = _shell_findings(book if new is None else Notebook(new), path, options)
         left = (*_in_cells(verdict.left, book, program), *beside)
         return verdict.replace(
             left=tuple(sorted(left, key=lambda row: (row.cell or 0, row.line, row.column))),
@@ -101,14 +101,14 @@ def _notebook(
         return FileVerdict((cannot_parse(error.reason, line, error.column, cell),), failed=True)
 
 
-def _beside_python(book: Notebook, path: str, options: Options) -> Iterator[Diagnostic]:
+def _shell_findings(book: Notebook, path: str, options: Options) -> Iterator[Diagnostic]:
     """What a notebook's commands of a shell, and the files that its cells write, say of CUDA: told, and left as it is."""
     from ...files.launch_names import may_launch
     from ...target.launch_files.codes import NVIDIA_PROGRAM
-    from ...target.launch_files.judge import told_of
+    from ...target.launch_files.judge import findings_without_fixes
 
     for cell, text in book.shell().items():
-        for row in told_of(text, "cell.sh", options.selects):
+        for row in findings_without_fixes(text, "cell.sh", options.selects):
             shown = (
                 row.code == NVIDIA_PROGRAM and row.column == 2
             )  # `!nvidia-smi` fails, and the notebook goes on
@@ -118,7 +118,7 @@ def _beside_python(book: Notebook, path: str, options: Options) -> Iterator[Diag
         if name.endswith(".py"):
             rows = _rows(engine.check(text.encode(), options, path), text.encode())
         elif may_launch(os.path.basename(name)):
-            rows = told_of(text, os.path.basename(name), options.selects)
+            rows = findings_without_fixes(text, os.path.basename(name), options.selects)
         yield from (row.replace(cell=cell, safety=None) for row in rows)
 
 

@@ -79,10 +79,10 @@ def copy_others(output: str, paths: Sequence[str], finder: Finder) -> list[str]:
         else:
             _copy(found.path, place)
             copied, size = copied + 1, size + weight
-    return [*_told(copied, left, differing, shown(os.path.abspath(output), os.getcwd()))]
+    return [*_copies_text(copied, left, differing, shown(os.path.abspath(output), os.getcwd()))]
 
 
-def _told(copied: int, left: list[str], differing: list[str], output: str) -> list[str]:
+def _copies_text(copied: int, left: list[str], differing: list[str], output: str) -> list[str]:
     lines = []
     if copied:
         lines.append(f"{copied} other {'file' if copied == 1 else 'files'} copied into {output}")

@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> int:
         )
     except WorkspaceError as error:
         fail(str(error))
-    return _told(found, asked.output) or _judged(found, asked.max_graphs, places(proposed))
+    return _report(found, asked.output) or _judged(found, asked.max_graphs, places(proposed))
 
 
 def _judged(found: Profiled, limit: int | None, place: Callable[[str], str]) -> int:
@@ -67,7 +67,7 @@ def _judged(found: Profiled, limit: int | None, place: Callable[[str], str]) -> 
     return int(graph_count.judge(found.graphs, found.steps, limit).status is Status.FAILED)
 
 
-def _told(found: Profiled, folder: str) -> int:
+def _report(found: Profiled, folder: str) -> int:
     for replica, text in found.summaries.items():
         print(f"\n{replica}:\n{text}" if replica else f"\n{text}", end="")
     if found.code:

@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     except ValueError as error:
         print(f"xla-migrate: {error}", file=sys.stderr)
         return 2
-    return _told(outcome, asked, args, prices)
+    return _report(outcome, asked, args, prices)
 
 
 def _checked(asked: argparse.Namespace) -> tuple[list[Setting], list[Price]]:
@@ -94,17 +94,17 @@ def _tried(
             fail(str(error))
 
 
-def _told(
+def _report(
     outcome: TuneOutcome, asked: argparse.Namespace, args: list[str], prices: list[Price]
 ) -> int:
-    from ...target.tune import page, told
+    from ...target.tune import page, text
 
-    rows = told.price_rows(outcome, prices, asked.epoch_samples)
-    conclusion = told.conclusion(outcome, asked.script, args, os.environ)
-    print("\n".join(told.table(outcome)))
+    rows = text.price_rows(outcome, prices, asked.epoch_samples)
+    conclusion = text.conclusion(outcome, asked.script, args, os.environ)
+    print("\n".join(text.table(outcome)))
     print()
     if rows:
-        print("\n".join([*told.price_table(rows), ""]))
+        print("\n".join([*text.price_table(rows), ""]))
     print("\n".join(conclusion))
     about = page.About(
         asked.script,
@@ -115,7 +115,7 @@ def _told(
     )
     try:
         if asked.csv:
-            Path(asked.csv).write_text(told.as_csv(outcome), encoding="utf-8")
+            Path(asked.csv).write_text(text.as_csv(outcome), encoding="utf-8")
         page.save(outcome, about, Path(asked.report))
     except OSError as error:
         print(f"xla-migrate: not written: {error}", file=sys.stderr)

@@ -56,7 +56,7 @@ def _watched(join: Callable[..., Any], watch: _Watch) -> Callable[..., Any]:
             and len(tensors) > 1
             and all(isinstance(t, torch.Tensor) and t.device.type == "xla" for t in tensors)
         ):
-            tensors = watch.as_told_apart(tensors)
+            tensors = watch.distinguishable(tensors)
         return join(tensors, *args, **kwargs)
 
     setattr(joined, _WATCHED, True)
@@ -83,7 +83,7 @@ class _Watch:
         value = self._lib._xla_counter_value
         return value("CachedCompile"), value("UncachedCompile")
 
-    def as_told_apart(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def distinguishable(self, tensors: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The same tensors, or equal ones, joined in a way that torch_xla does not take for another."""
         if torch.compiler.is_compiling() or self._runtime.is_spmd():
             return tensors

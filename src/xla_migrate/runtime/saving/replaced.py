@@ -33,7 +33,7 @@ def running(function: str, subject: Any) -> Iterator[None]:
         subjects.pop()
 
 
-def comes_back(function: str, subject: Any) -> bool:
+def is_running(function: str, subject: Any) -> bool:
     """True within ``running`` of the same."""
     subjects: list[tuple[str, Any]] = _running.__dict__.get("subjects", [])
     return any(function == name and _is_same(subject, other) for name, other in subjects)

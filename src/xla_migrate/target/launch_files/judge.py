@@ -102,7 +102,9 @@ def judge(
     return FileVerdict(_rows(left, new), _rows(made, text), data)
 
 
-def told_of(text: str, name: str, selects: Callable[[str], bool]) -> tuple[Diagnostic, ...]:
+def findings_without_fixes(
+    text: str, name: str, selects: Callable[[str], bool]
+) -> tuple[Diagnostic, ...]:
     """What is found in the text of a launch file of this name, without fixes: it is part of another file."""
     check = check_of(name, text)
     found = _kept(check(text, Wanted()), text, selects) if check is not None else []

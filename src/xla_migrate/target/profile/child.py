@@ -51,7 +51,10 @@ def _begin() -> None:
     if asked["graphs"]:
         _count_graphs(asked["graphs"])
     running = profile(
-        asked["folder"], skip=asked["skip"], steps=asked["steps"], finished=lambda: _told(asked)
+        asked["folder"],
+        skip=asked["skip"],
+        steps=asked["steps"],
+        finished=lambda: _end_of_profile(asked),
     )
     _state["profile"] = running
     running.__enter__()
@@ -89,7 +92,7 @@ def _leave() -> None:
     _state["profile"].__exit__(None, None, None)
 
 
-def _told(asked: dict[str, Any]) -> None:
+def _end_of_profile(asked: dict[str, Any]) -> None:
     """Report the finished profile, and end the script if that was requested."""
     folder = _state["profile"].folder
     os.makedirs(folder, exist_ok=True)

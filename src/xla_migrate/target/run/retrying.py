@@ -64,7 +64,7 @@ def retried(order: RetryOptions, child: Runner | None = None) -> int:
         code = child.run(words(order, last), environment(last, restarts))
         if code == 0 or child.ended_by is not None:
             return code
-        _say(f"ended with {_told(code)} after {time.monotonic() - begun:.0f} s")
+        _say(f"ended with {_exit_text(code)} after {time.monotonic() - begun:.0f} s")
         _explain(child.errors)
         if restarts == order.retries:
             return code
@@ -118,7 +118,7 @@ def _looked_up(order: RetryOptions, since: float) -> Checkpoint | None:
     return found
 
 
-def _told(code: int) -> str:
+def _exit_text(code: int) -> str:
     import signal
 
     known = {s.value: s.name for s in signal.Signals}

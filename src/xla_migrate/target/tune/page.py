@@ -11,7 +11,7 @@ from pathlib import Path
 from ...verify.report.plots import Chart, Line, draw
 from ...verify.report.style import STYLE
 from .judge import Result, TuneOutcome
-from .told import apart, device, interval, ordered
+from .text import apart, device, interval, ordered
 
 MARK = '<meta name="generator" content="xla-migrate tune">'
 _WIDTH, _ROW, _NAMES, _RIGHT = 760, 26, 300, 70

@@ -53,7 +53,7 @@ def _state(
         compared = max(compared, len(known))
         for tensor in known:
             if _off(a.untracked[tensor], b.untracked[tensor], allowed):
-                told = _told(tensor, a.untracked[tensor], b.untracked[tensor])
+                told = _difference_text(tensor, a.untracked[tensor], b.untracked[tensor])
                 return tensor, Judgement(name, Status.FAILED, told)
     if not compared:
         return None
@@ -85,7 +85,7 @@ def _off(a: Movement, b: Movement, allowed: float) -> bool:
     return not (math.isfinite(apart) and apart <= _SHARE * way + 10 * allowed * a.size)
 
 
-def _told(tensor: str, a: Movement, b: Movement) -> str:
+def _difference_text(tensor: str, a: Movement, b: Movement) -> str:
     return (
         f"{tensor}, which no optimizer updates: its norm has changed by {a.norm:.3g} in the original, by"
         f" {b.norm:.3g} here (a projection by {a.projection:.3g} and {b.projection:.3g}): an average or a"

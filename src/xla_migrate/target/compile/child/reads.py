@@ -130,7 +130,7 @@ class _Answers:
         if _is_true(self._library, tensor):
             value = torch.ones_like(value)
         self._times[place] += 1
-        records.write("read", place=place, answer=_told(value))
+        records.write("read", place=place, answer=_shown(value))
         return value
 
     def _known(self, tensor: torch.Tensor) -> torch.Tensor | None:
@@ -173,7 +173,7 @@ def _in_scaler() -> bool:
     return False
 
 
-def _told(value: torch.Tensor) -> str:
+def _shown(value: torch.Tensor) -> str:
     if value.numel() == 0:
         return "nothing"
     first = value.reshape(-1)[0].item()

@@ -53,12 +53,12 @@ def apart(result: Result) -> str:
 def conclusion(
     outcome: TuneOutcome, script: str, args: Sequence[str], env: Mapping[str, str]
 ) -> list[str]:
-    """What won, the command that keeps it, and what does not carry over."""
+    """Return the winner, the command that uses it, and what is different on a device."""
     winner = outcome.winner
     out = []
     if winner is outcome.results[0]:
         out.append(
-            f"nothing that trains alike is surely faster ({LEAST:g} times or more): keep it as it is"
+            f"no setting with the same losses is reliably faster (at least {LEAST:g} times): keep the script unchanged"
         )
     else:
         assert winner.gain is not None
@@ -72,10 +72,10 @@ def conclusion(
             " --loss-tolerance lets it win"
         )
     if device(outcome) == "XLA:CPU":
-        out.append("measured on XLA:CPU; these results do not carry over to a device:")
+        out.append("measured on XLA:CPU; on a device, these results differ:")
         names = {line for r in outcome.results for line in r.setting.not_carried_over()}
         out += [f"  {line}" for line in sorted(names)]
-        out.append("  equal losses do carry over; measure times and gains on the device")
+        out.append("  equal losses stay equal; measure times and gains on the device")
     return out
 
 
