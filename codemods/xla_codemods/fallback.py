@@ -202,7 +202,7 @@ def message(dotted: str, row: Row) -> str:
         said = f"`{dotted}` is internal to torch's CUDA support"
         advice = ["remove it, because XLA has no equivalent"]
     elif row.note == OF_A_MODULE and dotted != row.name:
-        said, advice = f"`{dotted}` has no equivalent on XLA", ["leave it out"]
+        said, advice = f"`{dotted}` has no equivalent on XLA", ["remove it"]
     elif row.note:
         reason, _, rest = row.note.partition(": ")
         if advice:

@@ -27,7 +27,7 @@ _FILLS = "gives its result: use what is filled in place"
 _OPERATION = (
     "an operation of Horovod's: use that of torch.distributed.ReduceOp (AVG, SUM, MIN, MAX)"
 )
-_REST = "averages over NCCL or MPI: use the runtime's counterpart (docs/runtime.md), or leave it out where it only tunes"
+_REST = "averages over NCCL or MPI: use the runtime's counterpart (docs/runtime.md), or remove it if it only tunes"
 
 FRAMEWORKS: tuple[Row, ...] = (
     *rows(
@@ -87,7 +87,7 @@ FRAMEWORKS: tuple[Row, ...] = (
             **dict.fromkeys(("Average", "Sum", "Min", "Max"), _OPERATION),
             "SyncBatchNorm": ("xla.SyncBatchNorm", ""),
             "elastic": "restarts processes that die: use torchrun's `--max-restarts`",
-            "Compression": "sends gradients in 16 bits: leave it out",
+            "Compression": "sends gradients in 16 bits: remove it",
         },
         rule="XLA805",
         torch="any",

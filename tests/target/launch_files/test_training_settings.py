@@ -161,7 +161,7 @@ num_processes: 8
         (
             "",
             "",
-            "carry over Accelerator(gradient_accumulation_steps=4), accelerator.clip_grad_norm_(",
+            "use Accelerator(gradient_accumulation_steps=4), accelerator.clip_grad_norm_(",
         ),
         ("zero_stage: 2", "zero_stage: 3", "; shard in a loop of your own"),
         (
@@ -169,13 +169,13 @@ num_processes: 8
             "deepspeed_config_file: conf/ds.json",
             "its configuration is `conf/ds.json`",
         ),
-        ("deepspeed_config:", "fsdp_config:", "carry over what its configuration says"),
+        ("deepspeed_config:", "fsdp_config:", "set precision, accumulation and clipping"),
     ],
 )
 def test_accelerate_without_deepspeed(old: str, new: str, said: str) -> None:
     (row,) = verdict(ACCELERATE.replace(old, new, 1), "a.yaml", rewriting=False).left
     assert (row.code, row.line) == ("XLA959", 2)
-    assert row.message.startswith("DeepSpeed does not run on XLA: leave it out")
+    assert row.message.startswith("DeepSpeed does not run on XLA: remove it")
     assert said in row.message
 
 

@@ -136,18 +136,18 @@ def for_accelerator(script: Script, call: ast.Call) -> str:
 def instead(say: Callable[[Mapping[str, Any]], list[str]], found: list[Configuration]) -> str:
     """Return the advice for training without DeepSpeed; `say` translates its configuration."""
     if len(found) != 1:
-        return f"{_WITHOUT}, and carry over what its configuration says of precision, accumulation and clipping; {_SHARDED}"
+        return f"{_WITHOUT}, and set precision, accumulation and clipping of its configuration yourself; {_SHARDED}"
     ((table, name, _),) = found
     said = ", ".join(say(table))
-    message = f"{_WITHOUT}, and carry over {said}" if said else _WITHOUT
+    message = f"{_WITHOUT}, and use {said}" if said else _WITHOUT
     if name:
         message += (
-            f" (of `{name}`)" if said else f", because `{name}` says nothing else of the training"
+            f" (from `{name}`)" if said else f", because `{name}` sets nothing else of the training"
         )
     return f"{message}; {_SHARDED}" if stage(table) == 3 else message
 
 
-_WITHOUT = "DeepSpeed does not run on XLA: leave it out"
+_WITHOUT = "DeepSpeed does not run on XLA: remove it"
 _SHARDED = "shard in a loop of your own with `xla.FullyShardedDataParallel`"
 
 

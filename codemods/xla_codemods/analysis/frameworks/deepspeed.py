@@ -32,38 +32,38 @@ SCHEDULES = frozenset(
 )
 
 _MONITOR = "the engine for XLA writes no logs: delete this entry, and log in the training loop"
-_FILES = "the engine for XLA writes checkpoints itself, before it goes on: leave it out"
-_LENGTHS = (
-    "XLA compiles once for each length of sequence: leave it out, and choose samples in the dataset"
+_FILES = (
+    "the engine for XLA writes checkpoints itself, before the script continues: remove the setting"
 )
+_LENGTHS = "XLA compiles once for each length of sequence: remove the setting, and choose samples in the dataset"
 _WITHOUT = {
     "amp": "apex's mixed precision fails without CUDA: use `bf16`",
-    "autotuning": "DeepSpeed tries settings on GPUs only: leave it out, and use `xla-migrate tune`",
+    "autotuning": "DeepSpeed tries settings on GPUs only: remove the setting, and use `xla-migrate tune`",
     "comet": _MONITOR,
-    "compile": "DeepSpeed compiles for GPUs, and XLA by itself: leave it out",
-    "compression_training": "DeepSpeed's compression is made of layers for CUDA: leave it out, and quantise behind the training",
+    "compile": "DeepSpeed compiles for GPUs, and XLA compiles without it: remove the setting",
+    "compression_training": "DeepSpeed's compression uses layers for CUDA: remove the setting, and quantise after the training",
     "csv_monitor": _MONITOR,
     "curriculum_learning": _LENGTHS,
     "data_efficiency": _LENGTHS,
     "datastates": _FILES,
-    "eigenvalue": "XLA has no engine that computes eigenvalues between steps: leave it out",
-    "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: leave it out, and give the batch sizes",
-    "expert_parallel": "XLA has no engine that spreads experts over devices: leave it out",
-    "flops_profiler": "DeepSpeed's profiler counts on CUDA only: leave it out, and use `xla-migrate profile`",
-    "gradient_allreduce_op": "the engine for XLA averages gradients over the devices: leave it out, and multiply the loss "
+    "eigenvalue": "XLA has no engine that computes eigenvalues between steps: remove the setting",
+    "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: remove the setting, and give the batch sizes",
+    "expert_parallel": "XLA has no engine that spreads experts over devices: remove the setting",
+    "flops_profiler": "DeepSpeed's profiler counts on CUDA only: remove the setting, and use `xla-migrate profile`",
+    "gradient_allreduce_op": "the engine for XLA averages gradients over the devices: remove the setting, and multiply the loss "
     "by their number",
-    "hybrid_engine": "DeepSpeed's inference kernels fail without CUDA: leave it out, and generate with the model",
-    "managed_gradient_accumulation": "the engine for XLA counts batches itself: leave it out, and say where an update is due by "
+    "hybrid_engine": "DeepSpeed's inference kernels fail without CUDA: remove the setting, and generate with the model",
+    "managed_gradient_accumulation": "the engine for XLA counts batches itself: remove the setting, and mark the updates with "
     "`engine.set_gradient_accumulation_boundary`",
     "nebula": _FILES,
-    "progressive_layer_drop": "XLA compiles once for each choice of layers: leave it out",
-    "quantize_training": "DeepSpeed's quantised training is made of CUDA kernels: leave it out, and train in `bf16`",
-    "sparse_attention": "DeepSpeed's sparse attention is made of CUDA kernels: leave it out, and give "
+    "progressive_layer_drop": "XLA compiles once for each choice of layers: remove the setting",
+    "quantize_training": "DeepSpeed's quantised training needs CUDA kernels: remove the setting, and train in `bf16`",
+    "sparse_attention": "DeepSpeed's sparse attention needs CUDA kernels: remove the setting, and give "
     "`scaled_dot_product_attention` the mask",
-    "sparse_gradients": "sparse gradients fail on XLA: leave it out, and gradients are dense",
-    "tensor_parallel": "DeepSpeed splits layers over NCCL: leave it out, and shard by SPMD (`--parallel spmd`)",
+    "sparse_gradients": "sparse gradients fail on XLA: remove the setting, so that gradients are dense",
+    "tensor_parallel": "DeepSpeed splits layers over NCCL: remove the setting, and shard by SPMD (`--parallel spmd`)",
     "tensorboard": _MONITOR,
-    "torch_autocast": "the engine for XLA has no autocast: leave it out, and switch `bf16` on",
+    "torch_autocast": "the engine for XLA has no autocast: remove the setting, and switch `bf16` on",
     "wandb": _MONITOR,
 }
 # DeepSpeed's defaults: for some options only the other value has an effect.
@@ -103,7 +103,7 @@ def asked(table: Mapping[str, Any]) -> Iterator[Demand]:
     """Yield the parts of a configuration that have no counterpart on XLA."""
     for name, value in table.items():
         if name not in TAKEN and not _is_off(name, value):
-            unknown = f"the engine for XLA has no `{name}`: leave it out"
+            unknown = f"the engine for XLA has no `{name}`: remove the setting"
             yield Demand((name,), _WITHOUT.get(name, unknown))
     yield from _optimizer(table.get("optimizer"))
     yield from _scheduler(table.get("scheduler"))
@@ -137,7 +137,7 @@ def _optimizer(entry: object) -> Iterator[Demand]:
         yield Demand(keys, told)
     params = entry.get("params") if isinstance(entry, Mapping) else None
     if isinstance(params, Mapping) and params.get("bias_correction") is False:
-        told = "torch's optimizers have no switch for the correction of bias: leave it out"
+        told = "torch's optimizers have no switch for the correction of bias: remove the setting"
         yield Demand(("optimizer", "params", "bias_correction"), told)
 
 
@@ -157,10 +157,10 @@ def _zero(table: object) -> Iterator[Demand]:
             told = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
             yield Demand(keys, told, is_refused=False)
         elif name in _ROUNDED and value:
-            told = "XLA sends whole numbers, and this changes nothing: leave it out"
+            told = "XLA sends whole numbers, and this changes nothing: remove the setting"
             yield Demand(keys, told, is_refused=False)
         elif name == "zenflow" and value:
-            told = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: leave it out"
+            told = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: remove the setting"
             yield Demand(keys, told, is_refused=False)
 
 

@@ -26,7 +26,7 @@ _STRATEGIES = ("sharding_strategy", "reshard_after_forward")
 _UNLIKE = {
     "cpu_offload": OFFLOAD,
     "activation_checkpointing_offload": OFFLOAD,
-    "ignored_modules": "each parameter is split on XLA, and this raises: leave it out",
+    "ignored_modules": "each parameter is split on XLA, and the argument raises an exception: remove it",
     "mixed_precision_policy": 'this raises on XLA: give the Accelerator `mixed_precision="bf16"`',
 }
 

@@ -114,7 +114,7 @@ OF_FIELDS: dict[str, Fault] = {
     "deepspeed": _set(instead(as_training_arguments, [])),
     "use_cpu": _switch(HOST),
     "no_cuda": _switch(HOST),
-    "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: leave it out"),
+    "ddp_backend": _among(("nccl",), "the backend NCCL fails on XLA: remove it"),
 }
 # Of `from_pretrained`.
 OF_LOADING: dict[str, Fault] = {
@@ -156,6 +156,6 @@ OF_ENVIRONMENT: dict[str, Fault] = {
     "ACCELERATE_DYNAMO_BACKEND": lambda value: (
         ""
         if str(value).lower() in ("", "no")
-        else "torch's compiler fails on XLA, which compiles by itself: leave it out"
+        else "torch's compiler fails on XLA, which compiles without it: remove it"
     ),
 }

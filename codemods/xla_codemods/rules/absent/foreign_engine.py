@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 _SIMULATOR = "it simulates on CUDA devices: simulate on the host (MuJoCo, Brax) and move the observations to the device"
 _OPERATORS = "its operators are compiled for CUDA and the CPU: write them with PyTorch's operations (`index_add`, `scatter_reduce`, dense layers)"
-_KERNELS = "its kernels need CUDA: no other implementation exists for XLA"
+_KERNELS = "its kernels need CUDA, and no other implementation exists for XLA"
 _LAUNCHER = "it starts one process per CUDA device and connects them with NCCL: call the function with `xla.launch`"
 _PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard with SPMD (`xla.use_spmd`)"
 

@@ -96,7 +96,7 @@ def _check(plugin: Any) -> None:
     }
     for what, is_asked in without.items():
         if is_asked:
-            raise NotImplementedError(f"FSDP with {what} has no counterpart on XLA: leave it out")
+            raise NotImplementedError(f"FSDP with {what} has no counterpart on XLA: remove it")
 
 
 def _begin(*, batch_per_device: bool = True) -> None:

@@ -284,7 +284,7 @@ def _check(
     for name, value in options.items():
         if value is not None and name not in _WITHOUT_EFFECT:
             raise NotImplementedError(
-                f"{what}({name}=...) has no counterpart on XLA; leave it out, or shard by hand "
+                f"{what}({name}=...) has no counterpart on XLA; remove it, or shard by hand "
                 "with torch_xla.distributed.spmd.mark_sharding"
             )
     if not takes_meta and any(parameter.is_meta for parameter in module.parameters()):

@@ -54,7 +54,7 @@ def cast_states(
         return
     if any(isinstance(part, _BATCH_NORM) for part in parts):
         raise NotImplementedError(
-            f"{what} of a model with batch norms on XLA: leave it out, and run forward under xla.autocast()"
+            f"{what} of a model with batch norms on XLA: remove it, and run forward under xla.autocast()"
         )
     states = _States(parts, parameters, buffers)
     for part in parts:

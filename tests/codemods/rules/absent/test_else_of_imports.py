@@ -27,7 +27,7 @@ def test_what_stands_behind_an_import_that_may_fail(
 
 def test_a_name_that_the_catalog_does_not_know() -> None:
     (found,) = check(b"import torch\nwith torch.cuda.amp.scale_loss(a, b) as c:\n    pass\n")
-    assert found.message == "`torch.cuda.amp.scale_loss` has no equivalent on XLA: leave it out"
+    assert found.message == "`torch.cuda.amp.scale_loss` has no equivalent on XLA: remove it"
 
 
 def test_what_puts_deepspeeds_checkpoints_together_works_on_the_host() -> None:

@@ -178,7 +178,7 @@ def test_the_file_of_a_configuration_is_read(made: str) -> None:
     assert same == text
     (told,) = (f for f in left if "`run/ds.json`" in f.message)
     assert told.severity == "error"
-    assert told.message.startswith("DeepSpeed's sparse attention is made of CUDA kernels: leave")
+    assert told.message.startswith("DeepSpeed's sparse attention needs CUDA kernels: remove")
     assert told.message.endswith("(`sparse_attention` of `run/ds.json`)")
 
 
@@ -288,7 +288,7 @@ def test_what_a_trainer_is_to_be_told_without_deepspeed(code: str, text: str, st
         "; shard in a loop of your own with `xla.FullyShardedDataParallel`" if stage == 3 else ""
     )
     assert told == {
-        f"DeepSpeed does not run on XLA: leave it out, and carry over {CARRIED} (of `run/ds.json`){shards}"
+        f"DeepSpeed does not run on XLA: remove it, and use {CARRIED} (from `run/ds.json`){shards}"
     }
 
 
@@ -297,17 +297,17 @@ def test_what_a_trainer_is_to_be_told_without_deepspeed(code: str, text: str, st
     [
         (
             "gradient_accumulation_steps=2, gradient_clipping=1.0, zero_stage=2",
-            "and carry over Accelerator(gradient_accumulation_steps=2), "
+            "and use Accelerator(gradient_accumulation_steps=2), "
             "accelerator.clip_grad_norm_(model.parameters(), 1.0)",
         ),
         ("zero_stage=3", "; shard in a loop of your own with `xla.FullyShardedDataParallel`"),
         (
             'hf_ds_config="ds.json"',
-            'and carry over Accelerator(mixed_precision="bf16"), Accelerator(gradient_accumulation_steps=4), '
+            'and use Accelerator(mixed_precision="bf16"), Accelerator(gradient_accumulation_steps=4), '
             "accelerator.clip_grad_norm_(model.parameters(), 0.5), AdamW in place of DummyOptim, "
             "WarmupDecayLR in place of DummyScheduler",
         ),
-        ("hf_ds_config=path", "and carry over what its configuration says"),
+        ("hf_ds_config=path", "and set precision, accumulation and clipping"),
     ],
 )
 def test_what_accelerate_is_to_be_told_without_deepspeed(given: str, said: str) -> None:

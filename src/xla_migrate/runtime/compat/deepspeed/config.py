@@ -147,7 +147,7 @@ def _check(table: Mapping[str, Any]) -> None:
         if name in TAKEN or _is_off(name, value):
             continue
         raise NotImplementedError(
-            f"deepspeed configuration: `{name}` is not available on {_HERE}: leave it out"
+            f"deepspeed configuration: `{name}` is not available on {_HERE}: remove it"
         )
     zero = _zero(table)
     offloaded = [name for name in zero if name.startswith(("offload_", "cpu_offload"))]
