@@ -70,7 +70,7 @@ class TorchCall:
         return self.name, self.takes, self.gives, self.fixed
 
 
-FIRST = "the first graph"
+FIRST = "the first graph, which ends here"
 SAME_CALLS = "the same calls as before on new tensors, such as gradients or optimizer states that did not exist yet"
 UNEXPLAINED = ""  # no call of the script is part of the graph
 
@@ -130,11 +130,11 @@ def cause() -> Cause | None:
         return None
     earlier = _most_alike(_calls, [_without_preparation(graph, _calls[0]) for graph in _graphs])
     if earlier is None:
-        return Cause(where.caller(), f"{FIRST}, which ends here", True, "")
+        return Cause(where.caller(), FIRST, True, "")
     first = next((c for c in _calls if (c.name, c.where) not in _seen), None)
     taken = branches.differing([c.stack for c in _calls], [c.stack for c in earlier])
     if first is not None:
-        return Cause(first.where, f"{FIRST} with {first.name}()", True, taken)
+        return Cause(first.where, f"code that runs for the first time, from {first.name}() on", True, taken)
     place, text = explain(_calls, [earlier]) or (_calls[-1].where, SAME_CALLS)
     if _is_in_all_branches(_calls, earlier) and not branches.contains(taken, place):
         taken = ""
