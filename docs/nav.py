@@ -58,7 +58,7 @@ ORDER = {
     "Rules": None,
     "Internals": {
         "benchmarks.md": "Benchmarks",
-        "sample.md": "A sample of findings",
+        "sample.md": "How many findings are right",
         "architecture.md": "Architecture",
         "value-flow.md": "Value flow",
         "rooms.md": "Where things are",
