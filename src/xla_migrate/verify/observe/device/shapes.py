@@ -134,7 +134,9 @@ def cause() -> Cause | None:
     first = next((c for c in _calls if (c.name, c.where) not in _seen), None)
     taken = branches.differing([c.stack for c in _calls], [c.stack for c in earlier])
     if first is not None:
-        return Cause(first.where, f"code that runs for the first time, from {first.name}() on", True, taken)
+        return Cause(
+            first.where, f"code that runs for the first time, from {first.name}() on", True, taken
+        )
     place, text = explain(_calls, [earlier]) or (_calls[-1].where, SAME_CALLS)
     if _is_in_all_branches(_calls, earlier) and not branches.contains(taken, place):
         taken = ""
