@@ -69,14 +69,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 from ...analysis.nodes import walk
-from ...analysis.scopes import Binding
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import Finding
+from ...flow.closure import reach
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -86,7 +86,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA703", "device-state", shows_accelerator=False)
 
-_DEPTH = 4
 _NO_MODULE = frozenset({OPTIMIZER, SCHEDULER, SCALER, LOADER, SAMPLER})
 _NO_MODULE_NAME = Pattern(r"optim|sched|scaler|sampler|loader|(?:^|_)opt(?:$|_)", re.IGNORECASE)
 # Names of calls that return a new module: a class, or a function.
@@ -106,7 +105,7 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
         return
     if _is_read_no_more(script, state, call):
         return
-    if _is_on_the_device(script, state, scope, ast.unparse(call.func.value)):
+    if _is_on_the_device(script, state, ast.unparse(call.func.value)):
         message = "on XLA the copy shares the memory of its source, and fails after the next update: use `xla.clone_state`"
         edit = Replace(state, f"{script.xla}.clone_state({{0}})", (state,))
         yield RULE.finding(script, call, message, edit)
@@ -156,43 +155,46 @@ def _may_be_a_module(script: Script, node: ast.expr) -> bool:
     return _NO_MODULE_NAME.search(last) is None
 
 
-def _is_on_the_device(
-    script: Script, node: ast.expr, scope: Scope, target: str, depth: int = 0
-) -> bool:
-    """True if `node` is the state dict of a module in memory other than `target`, or a copy of one."""
-    if depth > _DEPTH:
-        return False
-    if isinstance(node, ast.Call):
-        return _is_of_a_module(script, node, scope, target, depth)
-    if isinstance(node, ast.DictComp):
-        return _is_copied(script, node, scope, depth)
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return any(
-            binding.whole is not None
-            and _is_on_the_device(script, binding.whole, home, target, depth + 1)
-            for binding, home in _bindings(script, node, scope)
-        )
+def _is_on_the_device(script: Script, state: ast.expr, target: str) -> bool:
+    """True if `state` is the state dict of a module in memory other than `target`, or a copy of one."""
+    reached = reach([(state, target)], lambda each: _copied(script, *each))
+    return any(_is_of_a_module(script, node, other) for node, other in reached)
+
+
+def _copied(script: Script, node: ast.expr, target: str) -> list[tuple[ast.expr, str]]:
+    """Return what `node` may be, or is a copy of; `target` itself can be copied."""
+    match node:
+        case ast.Call(func=func, args=[first, *_]):
+            is_copy = script.dotted(func) in _COPIES or getattr(func, "id", "") == "dict"
+            return [(first, "")] if is_copy else []
+        case ast.DictComp(
+            generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(attr="items") as func))]
+        ):  # `{k: v.clone() for k, v in model.state_dict().items()}` stays on the device
+            return [] if _goes_to_the_host(node.value) else [(func.value, "")]
+        case ast.Name() | ast.Attribute():
+            return [(value, target) for value in sources(script, node)]
+    return []
+
+
+def _goes_to_the_host(value: ast.expr) -> bool:
+    return any(
+        getattr(part, "attr", "") in _TO_HOST or getattr(part, "value", None) == "cpu"
+        for part in walk(value)
+    )
+
+
+def _is_of_a_module(script: Script, call: ast.expr, target: str) -> bool:
+    """Return True for `model.state_dict()` of a module that is kept, and is not `target`."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="state_dict", value=owner)):
+            is_new = _is_new(script, owner) or is_as_made(script, owner, call)
+            if is_new or _is_made_with_its_module(script, owner, call):
+                return False
+            return ast.unparse(owner) != target and _may_be_a_module(script, owner)
     return False
 
 
-def _is_of_a_module(script: Script, call: ast.Call, scope: Scope, target: str, depth: int) -> bool:
-    dotted = script.dotted(call.func, scope)
-    if dotted is not None and dotted.startswith(RUNTIME):
-        return False
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "state_dict":
-        owner = call.func.value
-        if _is_new(script, owner, scope) or is_as_made(script, owner, call):
-            return False
-        if _is_made_with_its_module(script, owner, call):
-            return False
-        return ast.unparse(owner) != target and _may_be_a_module(script, owner)
-    is_dict = isinstance(call.func, ast.Name) and call.func.id == "dict"
-    if (dotted in _COPIES or is_dict) and call.args:
-        return _is_on_the_device(script, call.args[0], scope, "", depth + 1)
-    return False
-
-
-def _is_new(script: Script, owner: ast.expr, scope: Scope) -> bool:
+def _is_new(script: Script, owner: ast.expr) -> bool:
     """`Net().state_dict()`, `Net.load(path).state_dict()`: a module without a name is not updated, and not used again."""
     if not isinstance(owner, ast.Call):
         return False
@@ -200,8 +202,8 @@ def _is_new(script: Script, owner: ast.expr, scope: Scope) -> bool:
         owner.func.attr if isinstance(owner.func, ast.Attribute) else ast.unparse(owner.func)
     ):
         return True
-    made = script.value(owner.func, scope).definition
-    dotted = script.dotted(owner.func, scope) or ""
+    made = script.value(owner.func).definition
+    dotted = script.dotted(owner.func) or ""
     return isinstance(made, ast.ClassDef) or dotted.startswith("torch.nn.")
 
 
@@ -222,28 +224,3 @@ def _is_made_with_its_module(script: Script, owner: ast.expr, call: ast.Call) ->
         and "device" not in script.segment(b.value)
         for b in bindings
     )
-
-
-def _is_copied(script: Script, node: ast.DictComp, scope: Scope, depth: int) -> bool:
-    """`{k: v.clone() for k, v in model.state_dict().items()}`, which stays on the device."""
-    for part in walk(node.value):
-        if isinstance(part, ast.Attribute) and part.attr in _TO_HOST:
-            return False
-        if isinstance(part, ast.Constant) and part.value == "cpu":
-            return False
-    match node.generators[0].iter:
-        case ast.Call(func=ast.Attribute(value=state, attr="items")):
-            return _is_on_the_device(script, state, scope, "", depth + 1)
-    return False
-
-
-def _bindings(script: Script, node: ast.expr, scope: Scope) -> Iterator[tuple[Binding, Scope]]:
-    """What binds a name, or an attribute of `self`."""
-    if isinstance(node, ast.Name):
-        found = scope.find(node.id)
-        if found is not None:
-            yield from ((binding, found[0]) for binding in found[1])
-    elif isinstance(node, ast.Attribute):
-        owner = script.value(node.value, scope).definition
-        if isinstance(owner, ast.ClassDef):
-            yield from script.inference.class_attributes(owner).get(node.attr, ())

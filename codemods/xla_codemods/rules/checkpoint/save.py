@@ -85,6 +85,7 @@ from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank, 
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import INFO, WARNING, Finding
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -107,7 +108,6 @@ _SAVES_A_MODEL = Pattern(
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
-_DEEPEST = 4  # functions from what is saved to what is loaded
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
 )
@@ -265,26 +265,21 @@ def _was_loaded_to_the_host(script: Script, node: ast.Name, scope: Scope) -> boo
     )
 
 
-def _loads_to_the_host(
-    script: Script, value: ast.expr | None, scope: Scope, depth: int = 0
-) -> bool:
+def _loads_to_the_host(script: Script, value: ast.expr | None, scope: Scope) -> bool:
     """True if `value` loads a file to the host, or is of a function of this file that puts such files together."""
-    if not isinstance(value, ast.Call):
-        return False
-    if script.dotted(value.func, scope) not in _LOADS:
-        made = script.value(value.func, scope).definition
-        return (
-            isinstance(made, ast.FunctionDef)
-            and depth < _DEEPEST
-            and not script.trains
-            and any(
-                _loads_to_the_host(script, call, script.index.scope(call), depth + 1)
-                for call in walk(made)
-                if isinstance(call, ast.Call) and call in script.parents
-            )
-        )
-    place = keyword(value, "map_location")
-    return is_cpu(place) or (place is not None and _is_the_host(script, place))
+
+    def inside(call: ast.Call) -> list[ast.Call]:
+        made = script.value(call.func).definition
+        if not isinstance(made, ast.FunctionDef) or script.trains:
+            return []
+        return [
+            part for part in walk(made) if isinstance(part, ast.Call) and part in script.parents
+        ]
+
+    calls = reach([value] if isinstance(value, ast.Call) else [], inside)
+    loads = (call for call in calls if script.dotted(call.func) in _LOADS)
+    places = (keyword(call, "map_location") for call in loads)
+    return any(is_cpu(place) or (place and _is_the_host(script, place)) for place in places)
 
 
 def _is_the_host(script: Script, place: ast.expr) -> bool:

@@ -166,6 +166,7 @@ from ...analysis.syntax import keyword
 from ...analysis.training.ranks.guards import is_of_host, mentions_rank, rank_names
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -326,7 +327,7 @@ def saved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if not uses_accelerate(script) or not call.args:
         return
     if not _holds_states(script, call.args[0]):
-        if _holds_tensors(script, call.args[0], scope):
+        if _holds_tensors(script, call.args[0]):
             yield from _others_saved(script, call)
         return
     name = _name_of_accelerator(script, scope)
@@ -354,29 +355,33 @@ def _is_written_by_each(script: Script, call: ast.Call) -> bool:
     return any(is_of_host(test, rank_names(script)) for test in tests)
 
 
-def _holds_tensors(script: Script, saved: ast.expr, scope: Scope, hands: int = 2) -> bool:
+def _holds_tensors(script: Script, saved: ast.expr) -> bool:
     """True if what is saved surely is a module, or made of parameters, and is not brought to the host."""
-    if script.value(saved, scope).has(MODULE):
-        return True
+
+    def made_of(each: ast.expr) -> list[ast.expr]:
+        if _ON_THE_HOST.search(ast.unparse(each)) or _own_class(script, each) is not None:
+            return []
+        names = (name for name in walk(each) if isinstance(name, ast.Name))
+        bindings = (binding for name in names for binding in script.bindings(name))
+        return [b.value for b in bindings if b.value is not None and not b.path]
+
+    return any(_is_made_of_parameters(script, each) for each in reach([saved], made_of))
+
+
+def _is_made_of_parameters(script: Script, saved: ast.expr) -> bool:
     text = ast.unparse(saved)
-    if _ON_THE_HOST.search(text):
-        return False
-    if _OF_PARAMETERS.search(text):
-        return True
-    if isinstance(saved, ast.Attribute):
-        owner = script.value(saved.value, scope).definition
-        if isinstance(owner, ast.ClassDef):
-            return any(
-                _OF_STATES.search(value) and not _ON_THE_HOST.search(value)
-                for value in _attribute_values(owner, saved.attr)
-            )
-    for name in (n for n in walk(saved) if hands and isinstance(n, ast.Name)):
-        for binding in script.bindings(name):
-            value = binding.value
-            if isinstance(value, ast.expr) and not binding.path:
-                if _holds_tensors(script, value, scope, hands - 1):
-                    return True
-    return False
+    if script.value(saved).has(MODULE) or _ON_THE_HOST.search(text):
+        return script.value(saved).has(MODULE)
+    owner = _own_class(script, saved)
+    values = _attribute_values(owner, getattr(saved, "attr", "")) if owner is not None else ()
+    stored = (v for v in values if _OF_STATES.search(v) and not _ON_THE_HOST.search(v))
+    return bool(_OF_PARAMETERS.search(text)) or any(stored)
+
+
+def _own_class(script: Script, node: ast.expr) -> ast.ClassDef | None:
+    """Return the class of this file whose attribute `node` is."""
+    owner = script.value(node.value).definition if isinstance(node, ast.Attribute) else None
+    return owner if isinstance(owner, ast.ClassDef) else None
 
 
 def _attribute_values(owner: ast.ClassDef, name: str) -> Iterator[str]:

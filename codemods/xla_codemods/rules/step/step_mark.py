@@ -150,6 +150,8 @@ from ...analysis.training.training import (
 )
 from ...edits import Edit, InsertAfter, InsertBefore, ReplaceStatement
 from ...finding import WARNING, Finding
+from ...flow.closure import all_ends
+from ...flow.conditions import after
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, REMOTE
@@ -174,7 +176,6 @@ _ASKS_FOR_ONE = Pattern(
     r"^(?:torch\.cuda\.is_available\(\)|[\w.]+ == .cuda.|[\w.]+\.is_cuda|\w+\.is_(?:available\(\)|accelerator\([\w.]+\))|(?:use_)?cuda)$"
 )
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
-_CALLERS = 3  # functions that a loop is followed out of, to the step
 
 
 @RULE.file
@@ -420,26 +421,29 @@ def _before_continues(script: Script, loop: Loop, anchor: ast.stmt) -> Iterator[
 
 def _step_follows(script: Script, loop: Loop) -> bool:
     """Return True if an optimizer step, which is marked, follows the loop: in the code around it, or in each caller's."""
-    return _is_followed_by_a_step(script, loop.node, _CALLERS)
+
+    def is_followed(node: ast.AST) -> bool:
+        below = (s for inner in _run_with(script, node) for s in after(script, inner))
+        return any(STEP in script.training.effects_of([statement]) for statement in below)
+
+    def called(node: ast.AST) -> list[ast.AST]:
+        *_, last = _run_with(script, node)
+        function = script.parent(last)
+        if not isinstance(function, ast.FunctionDef) or is_followed(node):
+            return []
+        return [*calls_of(script, function)]
+
+    start: list[ast.AST] = [loop.node]
+    return all_ends(start, called, is_followed)
 
 
-def _is_followed_by_a_step(script: Script, node: ast.AST, callers: int) -> bool:
-    inner: ast.AST = node
-    for around in script.ancestors(node):
-        if isinstance(inner, ast.stmt):
-            block = script.block(inner)
-            behind = block[block.index(inner) + 1 :]
-            if any(STEP in script.training.effects_of([s]) for s in behind):
-                return True
-        if isinstance(around, ast.FunctionDef):
-            calls = calls_of(script, around) if callers else []
-            return bool(calls) and all(
-                _is_followed_by_a_step(script, call, callers - 1) for call in calls
-            )
-        if isinstance(inner, ast.stmt) and not isinstance(around, (ast.With, ast.If, ast.Try)):
-            return False
-        inner = around
-    return False
+def _run_with(script: Script, node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statement of `node` and those around it that run what follows it in their block."""
+    statement = script.statement(node)
+    yield statement
+    while isinstance(around := script.parent(statement), (ast.With, ast.If, ast.Try)):
+        statement = around
+        yield statement
 
 
 def _differentiates_its_elements(script: Script, loop: Loop) -> bool:
