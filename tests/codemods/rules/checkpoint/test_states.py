@@ -21,6 +21,7 @@ HEAD = "import copy\nimport torch\nmodel.to(device)\nloss.backward()\n"
         ("best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(best)", "best = copy.deepcopy(model.state_dict())\nmodel.load_state_dict(xla.clone_state(best))"),
         ("best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)", "best = {k: v.clone() for k, v in model.state_dict().items()}\nmodel.load_state_dict(xla.clone_state(best))"),
         ("best = None\nif better:\n    best = other.state_dict()\nmodel.load_state_dict(best)", "best = None\nif better:\n    best = other.state_dict()\nmodel.load_state_dict(xla.clone_state(best))"),
+        ("def fill(net, state):\n    net.load_state_dict(state)\nfill(other, model.state_dict())", "def fill(net, state):\n    net.load_state_dict(xla.clone_state(state))\nfill(other, model.state_dict())"),
         ("ema.load_state_dict(dict(model.state_dict()))", "ema.load_state_dict(xla.clone_state(dict(model.state_dict())))"),
     ],
 )  # fmt: skip
@@ -51,6 +52,7 @@ def test_fact_3_12_best_weights_of_a_trainer() -> None:
         "best = {k: v.cpu() for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)",
         "best = {k: v.to('cpu') for k, v in model.state_dict().items()}\nmodel.load_state_dict(best)",
         "model.load_state_dict(xla.clone_state(other.state_dict()))",
+        "state = other.state_dict()\nstate = torch.load(p, map_location='cpu')\nmodel.load_state_dict(state)",
     ],
 )
 def test_other_states(line: str) -> None:
