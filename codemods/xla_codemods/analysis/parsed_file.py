@@ -337,6 +337,12 @@ class ParsedFile:
         """Return the innermost class that `node` stands in."""
         return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
+    def class_of(self, node: ast.expr) -> ast.ClassDef | None:
+        """Return the class of this file that `node` is an instance of."""
+        value = self.value(node)
+        is_class = isinstance(value.definition, ast.ClassDef) and not value.has(CLASS)
+        return value.definition if is_class else None  # type: ignore[return-value]
+
     def function_of(self, func: ast.expr) -> FunctionNode | None:
         """Return the function or method of this file that a call of `func` runs; of an instance, `__call__` or `forward`."""
         value = self.value(func)

@@ -58,6 +58,9 @@ class File(Protocol):
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see."""
 
+    def class_of(self, node: ast.expr) -> ast.ClassDef | None:
+        """Return the class of the file that `node` is an instance of."""
+
     def function_of(self, func: ast.expr) -> FunctionNode | None:
         """Return the function or method of the file that `func` names."""
 
@@ -86,12 +89,19 @@ def named(file: File, func: ast.expr) -> FunctionNode | None:
     return owner if isinstance(owner, FUNCTIONS) else file.function_of(func)
 
 
+def class_named(file: File, func: ast.expr) -> ast.ClassDef | None:
+    """Return the class of the file that is called `func`."""
+    found = file.index.scope(func).find(func.id) if isinstance(func, ast.Name) else None
+    definition = found[1][0].node if found is not None and len(found[1]) == 1 else None
+    return definition if isinstance(definition, ast.ClassDef) else None
+
+
 def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
     owner = file.parent(function)
     names, at_once = {function.name}, list[ast.AST | None]()
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":
-        names = {heir.name for heir in _heirs(file, owner)}
+        names = {heir.name for heir in heirs(file, owner)}
         above = (call for call, _ in file.index.calls_of("__init__"))
         at_once = [call for call in above if named(file, call.func) is function]
     elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
@@ -102,7 +112,7 @@ def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     return [*by_name, *(call for call in at_once if isinstance(call, ast.Call))]
 
 
-def _heirs(file: File, owner: ast.ClassDef) -> list[ast.ClassDef]:
+def heirs(file: File, owner: ast.ClassDef) -> list[ast.ClassDef]:
     """Return `owner` and the classes of the file that derive from it."""
     classes = (definition for definition, _ in file.index.of(ast.ClassDef))
     return [heir for heir in classes if heir is owner or derives(file, heir, owner)]
@@ -152,6 +162,11 @@ def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class around `self.name`."""
     is_of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
     return class_around(file, node) if is_of_self else None
+
+
+def owner_of(file: File, node: ast.Attribute) -> ast.ClassDef | None:
+    """Return the class of the file whose object has the attribute `node`."""
+    return class_of_self(file, node) or file.class_of(node.value)
 
 
 def class_around(file: File, node: ast.AST) -> ast.ClassDef | None:

@@ -20,18 +20,24 @@ from ..analysis.syntax import (
 from .calls import (
     FUNCTIONS,
     File,
+    Nodes,
     argument,
     called,
     callers,
     class_around,
-    class_of_self,
+    class_named,
     derives,
+    heirs,
     named,
+    owner_of,
     prepared,
     properties,
 )
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
+
+# Decorators whose function returns the same value.
+_TRANSPARENT = frozenset("cache classmethod final lru_cache override staticmethod".split())
 
 
 def sources(file: File, node: ast.expr) -> list[ast.expr]:
@@ -46,18 +52,19 @@ def sources(file: File, node: ast.expr) -> list[ast.expr]:
         case ast.Name(ctx=ast.Load()):
             bindings = [*file.reaching(node), *_in_other_functions(file, node)]
             return [s for b in bindings for s in _bound(file, node, b)]
-        case ast.Attribute(ctx=ast.Load(), value=ast.Name(id="self")):
-            stored = [s for a in _attributes(file, node) for s in _stored(file, a)]
-            return [*stored, *_set(file, node), *_computed(file, node)]
         case ast.Attribute(ctx=ast.Load()):
-            return [*_assigned(file, node), *_set(file, node), *_computed(file, node)]
+            is_self = name_of(node.value) == "self"
+            found = [s for a in _attributes(file, node) for s in _stored(file, a)]
+            found += [] if is_self else _assigned(file, node)
+            found += [*_set(file, node), *_computed(file, node), *_of_field(file, node)]
+            return list(dict.fromkeys(found))
         case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=str(key))):
             found = [*_assigned(file, node), *_entries(file, owner, key)]
             return [*found, *_rest(file, owner, key)]
         case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=int(index))):
             return _rest(file, owner)[index:][:1]
         case ast.Call():
-            return _returned(called(file, node))
+            return [*_returned(called(file, node)), *_of_lambda(file, node.func)]
     return []
 
 
@@ -86,7 +93,8 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     if binding.how == "for":
         return _elements(file, binding.value, binding.path)
     if binding.how == "with" and isinstance(binding.value, ast.Call):
-        return _yielded(called(file, binding.value), ["contextmanager"])
+        yielded = _yielded(called(file, binding.value), ["contextmanager"])
+        return [*yielded, *_entered(file, binding.value)]
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
     if binding.how != "parameter" or not isinstance(function, FUNCTIONS):
@@ -142,9 +150,52 @@ def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:
 
 
 def _returned(function: FunctionNode | None) -> list[ast.expr]:
-    if function is None or isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
+    if function is None or isinstance(function, ast.AsyncFunctionDef):
         return []
-    return list(returned(function))
+    given = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
+    return list(returned(function)) if all(name_of(d) in _TRANSPARENT for d in given) else []
+
+
+def _of_lambda(file: File, func: ast.expr) -> list[ast.expr]:
+    """Return what the lambda called `func` returns."""
+    bindings = file.reaching(func) if isinstance(func, ast.Name) else ()
+    return [b.whole.body for b in bindings if isinstance(b.whole, ast.Lambda)]
+
+
+def _entered(file: File, call: ast.Call) -> list[ast.expr]:
+    """Return what `__enter__` of the object that `call` makes returns, the object itself for `self`."""
+    made = class_named(file, call.func)
+    method = file.inference.method(made, "__enter__") if made is not None else None
+    values = returned(method[0]) if method is not None else ()
+    return [call if name_of(value) == "self" else value for value in values]
+
+
+def _of_field(file: File, node: ast.Attribute) -> list[ast.expr]:
+    """Return what calls of a dataclass pass for its field `node`, and the default."""
+    found: list[ast.expr | None] = []
+    for definition in file.index.cached(_dataclasses).get(node.attr, ()):
+        if definition is owner_of(file, node):
+            place = [name for name, _ in _fields(definition)].index(node.attr)
+            calls = (call for call, _ in file.index.calls_of(definition.name))
+            for call in calls:
+                found += [keyword(call, node.attr), *call.args[place : place + 1]]
+            found += [default for name, default in _fields(definition) if name == node.attr]
+    return [value for value in found if value is not None]
+
+
+def _dataclasses(index: Nodes) -> dict[str, list[ast.ClassDef]]:
+    """Return the dataclasses of a file by the names of their fields."""
+    found: dict[str, list[ast.ClassDef]] = {}
+    for definition, _ in index.of(ast.ClassDef):
+        given = (d.func if isinstance(d, ast.Call) else d for d in definition.decorator_list)
+        for name, _ in _fields(definition) if "dataclass" in map(name_of, given) else ():
+            found.setdefault(name, []).append(definition)
+    return found
+
+
+def _fields(definition: ast.ClassDef) -> list[tuple[str, ast.expr | None]]:
+    named = (s for s in definition.body if isinstance(s, ast.AnnAssign))
+    return [(name_of(each.target), each.value) for each in named]
 
 
 def _yielded(function: FunctionNode | None, decorators: list[str]) -> list[ast.expr]:
@@ -165,10 +216,12 @@ def _computed(file: File, node: ast.Attribute) -> list[ast.expr]:
 
 
 def _attributes(file: File, read: ast.Attribute) -> Iterator[ast.Attribute]:
-    """Yield each `self.name` of the class around `read`, of its bases, and of the classes derived from it."""
-    owner = class_of_self(file, read)
-    for node, _ in file.index.attributes(read.attr) if owner is not None else ():
-        other = class_of_self(file, node)
+    """Yield each store of the attribute `read`, in objects of its class, a base or a derived class."""
+    named = (node for node, _ in file.index.attributes(read.attr))
+    stores = [node for node in named if isinstance(node.ctx, ast.Store)]
+    owner = owner_of(file, read) if stores else None
+    for node in stores if owner is not None else ():
+        other = owner_of(file, node)
         if other is not None and owner is not None:
             if other is owner or derives(file, owner, other) or derives(file, other, owner):
                 yield node
@@ -224,6 +277,16 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
                 yield from _reads_of_targets(file, call)
             if function is not None and function.name in file.index.cached(properties):
                 yield from (read for read, _ in file.index.attributes(function.name))
+            owner = file.parent(function) if function is not None else None
+            if isinstance(owner, ast.ClassDef) and function and function.name == "__enter__":
+                for heir in heirs(file, owner):
+                    for made, _ in file.index.calls_of(heir.name):
+                        yield from _reads_of_targets(file, made)
+        case ast.Lambda():
+            reads = (file.parent(read) for read in _reads_of_targets(file, parent))
+            yield from (call for call in reads if isinstance(call, ast.Call))
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield from (read for read, _ in file.index.attributes(name))
         case ast.arguments():
             owner = file.parent(parent)
             yield from _parameters(file, owner) if isinstance(owner, FUNCTIONS) else ()
@@ -231,6 +294,9 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             around = file.parent(parent) if isinstance(parent, ast.keyword) else parent
             function = _passes_to(file, around) if isinstance(around, ast.Call) else None
             yield from _parameters(file, function) if function is not None else ()
+            definition = class_named(file, around.func) if isinstance(around, ast.Call) else None
+            for name, _ in _fields(definition) if definition is not None else ():
+                yield from (read for read, _ in file.index.attributes(name))
             match around:
                 case ast.Call(args=[_, ast.Constant(value=str(name)), _]):
                     yield from (read for read, _ in file.index.attributes(name))

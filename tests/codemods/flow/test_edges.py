@@ -129,10 +129,6 @@ PROGRAMS = {
             def show(self):
                 used(self.x)
         C().show()""",
-}
-# Flows that happen and have no edge yet.
-MISSING = {
-    "elements of a variable": "a = [made()]\nfor x in a:\n    used(x)",
     "a dataclass": """
         import dataclasses
         @dataclasses.dataclass
@@ -153,8 +149,25 @@ MISSING = {
         def f():
             return made()
         used(f())""",
-    "an appended element": "a = []\na.append(made())\nfor x in a:\n    used(x)",
     "a lambda": "f = lambda: made()\nused(f())",
+    "an attribute of an instance": """
+        class C:
+            def __init__(self):
+                self.x = made()
+        c = C()
+        used(c.x)""",
+    "an attribute that other code sets": """
+        class C:
+            def show(self):
+                used(self.x)
+        c = C()
+        c.x = made()
+        c.show()""",
+}
+# Flows that happen and have no edge yet.
+MISSING = {
+    "elements of a variable": "a = [made()]\nfor x in a:\n    used(x)",
+    "an appended element": "a = []\na.append(made())\nfor x in a:\n    used(x)",
 }
 
 
