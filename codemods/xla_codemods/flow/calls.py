@@ -58,6 +58,9 @@ class File(Protocol):
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see."""
 
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        """Return the innermost class that `node` stands in."""
+
     def class_of(self, node: ast.expr) -> ast.ClassDef | None:
         """Return the class of the file that `node` is an instance of."""
 
@@ -79,7 +82,7 @@ def named(file: File, func: ast.expr) -> FunctionNode | None:
             found = file.index.scope(func).find(name)
             owner = found[1][0].node if found is not None and len(found[1]) == 1 else None
         case ast.Attribute(attr=method, value=ast.Call(func=ast.Name(id="super"))):
-            around = class_around(file, func)
+            around = file.class_around(func)
             owner = next(iter(file.inference.lineage(around)[1:]), None) if around else None
         case ast.Attribute(attr=method):
             owner = class_of_self(file, func)
@@ -161,17 +164,12 @@ def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
 def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class around `self.name`."""
     is_of_self = isinstance(node.value, ast.Name) and node.value.id == "self"
-    return class_around(file, node) if is_of_self else None
+    return file.class_around(node) if is_of_self else None
 
 
 def owner_of(file: File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class of the file whose object has the attribute `node`."""
     return class_of_self(file, node) or file.class_of(node.value)
-
-
-def class_around(file: File, node: ast.AST) -> ast.ClassDef | None:
-    """Return the innermost class that contains `node`."""
-    return next((a for a in file.ancestors(node) if isinstance(a, ast.ClassDef)), None)
 
 
 def properties(index: Nodes) -> dict[str, list[FunctionNode]]:

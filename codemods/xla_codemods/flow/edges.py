@@ -24,7 +24,6 @@ from .calls import (
     argument,
     called,
     callers,
-    class_around,
     class_named,
     derives,
     heirs,
@@ -235,7 +234,7 @@ def _set(file: File, node: ast.Attribute) -> list[ast.expr]:
             case [owner, ast.Constant(value=name), value] if name == node.attr:
                 is_self = unparsed(owner) == "self"
                 if unparsed(owner) == unparsed(node.value):
-                    if not is_self or class_around(file, call) is class_around(file, node):
+                    if not is_self or file.class_around(call) is file.class_around(node):
                         found.append(value)
     return found
 

@@ -292,7 +292,9 @@ class _Hooks:
                 base = self.script.parent(known) if known is not None else None
                 if not isinstance(base, ast.ClassDef):
                     return methods
-                return [m for m in methods if self._derives(self.script.parent(m), base)]
+                owners = ((m, self.script.parent(m)) for m in methods)
+                lineage = self.script.inference.lineage
+                return [m for m, o in owners if isinstance(o, ast.ClassDef) and base in lineage(o)]
             case ast.Attribute(value=ast.Name(id="self")) if self.by_text:
                 given = (*call.args, *(k.value for k in call.keywords))
                 texts = [a.value for a in given if isinstance(a, ast.Constant)]
@@ -310,15 +312,6 @@ class _Hooks:
             for call, _ in self.script.index.calls_of("getattr")
             if len(call.args) > 1
         )
-
-    def _derives(self, definition: ast.AST | None, base: ast.ClassDef) -> bool:
-        """Return True if the class `definition` derives from `base`, both of this file."""
-
-        def bases(each: ast.AST | None) -> list[ast.AST | None]:
-            given = each.bases if isinstance(each, ast.ClassDef) else []
-            return [self.script.value(node).definition for node in given]
-
-        return base in reach([definition], bases)
 
     def _is_an_element(self, owner: ast.Name) -> bool:
         """True if `owner` iterates over something, and its class is not known."""
