@@ -170,15 +170,17 @@ def _entered(file: File, call: ast.Call) -> list[ast.expr]:
 
 
 def _of_field(file: File, node: ast.Attribute) -> list[ast.expr]:
-    """Return what calls of a dataclass pass for its field `node`, and the default."""
+    """Return what the calls that make the object pass for the field `node` of a dataclass, and its default."""
     found: list[ast.expr | None] = []
     for definition in file.index.cached(_dataclasses).get(node.attr, ()):
         if definition is owner_of(file, node):
             place = [name for name, _ in _fields(definition)].index(node.attr)
-            calls = (call for call, _ in file.index.calls_of(definition.name))
-            for call in calls:
+            made = [call for call, _ in file.index.calls_of(definition.name)]
+            if name_of(node.value) != "self":
+                made = [call for call in made if call in (node.value, *sources(file, node.value))]
+            for call in made:
                 found += [keyword(call, node.attr), *call.args[place : place + 1]]
-            found += [default for name, default in _fields(definition) if name == node.attr]
+            found.append(_fields(definition)[place][1])
     return [value for value in found if value is not None]
 
 
