@@ -22,25 +22,46 @@ _KEEPING = frozenset(
 
 def is_moved(script: Script, node: ast.expr) -> bool:
     """Return True if `node`, or an element of `*node`, may be a tensor that was moved to the accelerator."""
-    sources = ValueSources(passed_arguments(script))
+    return script.cached(_MovedTensors).are_among(node)
 
-    def step(place: Place) -> Iterator[Place]:
-        if _is_on_device(place) is None:
-            yield from sources.of(place)
-            match place.node:
-                case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
-                    yield place._replace(node=owner)
 
-    reached = reach([Place(node, script.index.scope(node), sources.callees.home)], step)
-    return any(map(_is_on_device, reached))
+class _MovedTensors:
+    """The tensors of one script that were moved."""
+
+    def __init__(self, script: Script) -> None:
+        self.sources = ValueSources(passed_arguments(script))
+        self.home = self.sources.callees.home
+        self._others: set[Place] = set()  # places where no moved tensor comes from
+
+    def are_among(self, node: ast.expr) -> bool:
+        start = Place(node, self.home.indexed.scope(node), self.home)
+        reached = reach([start], self._step, lambda place: _is_on_device(place) is True)
+        is_found = _is_on_device(next(reversed(reached))) is True
+        self._others.update(() if is_found else reached)
+        return is_found
+
+    def _step(self, place: Place) -> Iterator[Place]:
+        """Yield where the value of `place` comes from, except objects whose methods are unknown."""
+        if _is_on_device(place) is not None:
+            return
+        match place.node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
+                places = [place._replace(node=owner)]
+            case _:
+                places = [p for p in self.sources.of(place) if not _is_of_a_method(p.path)]
+        yield from (p for p in places if p not in self._others)
+
+
+def _is_of_a_method(path: tuple[int | str, ...]) -> bool:
+    return any(str(part).endswith("()") for part in path)
 
 
 def _is_on_device(place: Place) -> bool | None:
     """Return whether a tensor or a move is on the accelerator; None if that is unknown."""
     node, scope, view, path = place
-    value = view.indexed.inference.value(node, scope)
     if path:
         return None
+    value = view.indexed.inference.value(node, scope)
     if value.has(TENSOR):
         return value.has(ACCEL)
     match node:
