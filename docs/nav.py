@@ -39,13 +39,13 @@ ORDER = {
     },
     "Concepts": {
         "concepts.md": "XLA and proofs",
-        "host-reads.md": "Deferred values",
     },
     "Reference": {
         "command.md": "The command",
         "settings.md": "Settings",
         "verify.md": "verify",
         "runtime.md": "The runtime",
+        "host-reads.md": "Deferred values",
         "catalog.md": "The catalog",
         "launch-files.md": "Launch files",
         "target-options.md": "Compiler options of a target",
