@@ -1,4 +1,4 @@
-"""What a run found out, as plain data: what crosses processes, lies in the cache and goes into reports.
+"""The results of a run as plain data: passed between processes, kept in the cache and written to reports.
 
 The classes do what `typing.NamedTuple` would; importing `typing` takes as long as all else that a run does which finds
 every file in the cache.
@@ -119,7 +119,7 @@ class Diagnostic(Record):
 
 
 class FileVerdict(Record):
-    """What became of one file.
+    """The result for one file.
 
     Attributes:
         left: findings that are still there, with their places in the file as it is now.

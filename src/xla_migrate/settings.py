@@ -65,7 +65,7 @@ class SettingsError(Exception):
 
 
 class Settings:
-    """What is set for one folder and all below it. `root` is the folder of the pyproject.toml, if there is one."""
+    """The settings of one folder and all below it. `root` is the folder of the pyproject.toml, if there is one."""
 
     __slots__ = (
         "baseline",

@@ -22,7 +22,7 @@ _FOR_PEOPLE = ("text", "full", "concise")
 
 
 class Arguments:
-    """What was given, by the names of the options. `check`: nothing is rewritten."""
+    """The arguments, by the names of the options. `check`: nothing is rewritten."""
 
     def __init__(self, checking: bool = False) -> None:
         self.paths: list[str] = []
@@ -174,7 +174,7 @@ def _conflict(given: Arguments, checking: bool) -> str:
 
 
 def cores() -> int:
-    """How many processes can run at once."""
+    """Return how many processes can run at once."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

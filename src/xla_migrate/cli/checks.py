@@ -1,4 +1,4 @@
-"""What settings and arguments name must exist, and a user's own examples must hold, before anything is done."""
+"""Checks before a run: settings and arguments name things that exist, and a user's own examples hold."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _first_difference(expected: str, got: str) -> str:
 
 
 def _runtime_names() -> frozenset[str]:
-    """What the runtime exports, read from its source: importing it would import torch."""
+    """Return the runtime's exports, read from its source: importing it would import torch."""
     import ast
 
     path = os.path.join(

@@ -234,7 +234,7 @@ _NEXT = {
 
 
 class ProgressNotes:
-    """What the probe is doing and for how long: one line on a terminal's standard error."""
+    """One line on a terminal's standard error: what the probe is doing, and for how long."""
 
     def __init__(self) -> None:
         self._on = sys.stderr.isatty()
@@ -262,7 +262,7 @@ def _probe(
     heard: Callable[[dict[str, Any]], None],
     waiting: ProgressNotes | None = None,
 ) -> dict[str, Any]:
-    """What fresh processes found: a device that is not well may abort or hang."""
+    """Return the results of separate processes, because a faulty device may abort or hang."""
     waiting = waiting or ProgressNotes()
     found = _ask([], env, timeout, heard, waiting)
     # XLA:CPU has no collectives between processes: they would wait forever.

@@ -1,4 +1,4 @@
-"""What the probe found, judged: a check each for versions, device, training step, collectives and cache."""
+"""The probe's results as checks: versions, device, training step, collectives and cache."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _versions(found: dict[str, Any]) -> DoctorCheck:
 
 
 def mismatch(torch: str, torch_xla: str) -> DoctorCheck | None:
-    """What is wrong with two versions of which one cannot be imported beside the other; None if they match."""
+    """Return a fault if the two versions do not match and cannot be imported together, else None."""
     if _minor(torch) == _minor(torch_xla):
         return None
     same = ".".join(map(str, _minor(torch_xla)))
@@ -208,7 +208,7 @@ _LIBRARY = {
 
 
 def _accelerator(found: dict[str, Any]) -> tuple[str, int, str] | None:
-    """What the machine has, how many, and its PJRT_DEVICE."""
+    """Return the kind of accelerator of the machine, how many there are, and their PJRT_DEVICE."""
     if found.get("tpu_chips"):
         return "TPU chips are", found["tpu_chips"], "TPU"
     if found.get("neuron_nodes"):

@@ -115,7 +115,7 @@ def _for_a_terminal(text: str) -> str:
 
 
 def _of_name(name: str) -> str:
-    """What becomes of a CUDA name, or of one of the user's own."""
+    """Return the replacement of a CUDA name, or of a name that the user has mapped."""
     try:
         own = lookup(Finder().of(os.getcwd()).own, name, "")
     except SettingsError as error:
@@ -163,7 +163,7 @@ def _ending(name: str) -> list[str]:
 
 
 def _listening(name: str) -> str:
-    """What rules look at uses of a name that is not CUDA-only, such as torch.unique; nothing if there are none."""
+    """Return the rules that check uses of a name that is not CUDA-only, such as torch.unique, or ""."""
     last = name.rpartition(".")[2]
     rules = [rule for rule in every_rule() if name in rule.calls or name in rule.references]
     if name.partition(".")[0] not in ROOTS:

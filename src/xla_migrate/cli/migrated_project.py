@@ -34,7 +34,7 @@ def migrated_project(
     originals: Mapping[str, bytes | None] | None = None,
     as_needed: bool = False,
 ) -> ProjectMigration:
-    """What becomes of `script` and its project; with `only`, of these files and folders.
+    """Return the migration of `script` and its project; with `only`, of these files and folders.
 
     Args:
         script: what is run.
@@ -79,7 +79,7 @@ def migrated_project(
 
 
 def _add_copies(out: ProjectMigration, project: Path) -> None:
-    """What the migrated files import of a copy of the runtime (`--style native`)."""
+    """Return the modules of a copy of the runtime that the migrated files import (`--style native`)."""
     from ..files import vendored
     from .migrate.vendoring import needed
 
@@ -116,7 +116,7 @@ def tell_what_is_left(proposed: ProjectMigration) -> None:
 
 
 def _reasons() -> Reasons:
-    """What verify may find wrong because of the findings of each rule."""
+    """Return which verdicts of verify the findings of each rule may explain."""
     from xla_codemods import wrappers
     from xla_codemods.rules import every_rule
 
@@ -134,7 +134,7 @@ def _known(path: str, script: Path, originals: Mapping[str, bytes | None]) -> by
 def _migrated_file(
     found: FoundFile, options: RunOptions, known: bytes | None = None
 ) -> tuple[FileVerdict, bytes]:
-    """What becomes of one file, and its bytes before. `known`: those, if they are not the file's."""
+    """Return the migration of one file, and its bytes before. `known`: these bytes, if they are not the file's."""
     try:
         data = known if known is not None else read(found.path)[0]
     except ReadError as error:

@@ -190,7 +190,7 @@ def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
 
 
 def _compiled(asked: Asked, proposed: ProjectMigration) -> Sequence[Judgement]:
-    """What the TPU compiler says of the migrated script; without `--for`, nothing."""
+    """Return the TPU compiler's verdicts on the migrated script; none without `--for`."""
     if not asked.target:
         return ()
     from ..target.compile.judged import judged
@@ -217,7 +217,7 @@ def _report(report: Report, asked: Asked) -> int:
 
 
 def _page(report: Report, asked: Asked) -> str:
-    """Where the page is, or "": none is made where nothing could be run. Unasked, none goes into the project."""
+    """Write the page and return its path, or "" if nothing could run or no page is wanted."""
     path = Path(asked.report) if asked.report else None
     if report.comparison.reference.failure is not None:
         if path is not None:

@@ -35,7 +35,7 @@ examples:
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for.
+    """The parsed arguments.
 
     Attributes:
         request: how both sides are run and judged.
@@ -121,7 +121,7 @@ def _new_folder(text: str) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all options of both forms."""
+    """Return the parser of all options of both forms."""
     out = _Parser(
         prog="xla-migrate verify",
         usage=_USAGE,

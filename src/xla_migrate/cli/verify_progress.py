@@ -1,4 +1,4 @@
-"""How far a verification is, on standard error."""
+"""The progress of a verification, on standard error."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def shower(name: str) -> Callable[[Progress | None], None]:
 
 
 class TimeLeft:
-    """How long a run still takes, from the steps after its first."""
+    """The remaining time of a run, estimated from the steps after its first."""
 
     def __init__(self) -> None:
         self._first: Progress | None = None
@@ -68,7 +68,7 @@ class TimeLeft:
 
 
 def _progress_text(name: str, progress: Progress, left: float | None = None) -> str:
-    """What the run is doing, and for how long: "migrated: compiling, 40 s (step 3 of 20)"."""
+    """Return what the run is doing, and for how long: "migrated: compiling, 40 s (step 3 of 20)"."""
     rest = f", about {_duration(left)} left" if left else ""
     if progress.phase is Phase.TRAINING:
         of = f" of {progress.of}" if progress.of else ""

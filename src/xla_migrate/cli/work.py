@@ -80,16 +80,16 @@ class RunOptions:
         return settings.unsafe if self.unsafe is None else self.unsafe
 
     def origin_of(self, settings: Settings) -> str:
-        """What else than CUDA is rewritten in files with these settings: "torch_xla", or nothing."""
+        """Return which code other than CUDA's is rewritten in files with these settings: "torch_xla", or ""."""
         origin = self.origin or settings.origin
         return "" if origin == "cuda" else origin
 
     def style_of(self, settings: Settings) -> str:
-        """What files with these settings must be written with: "runtime" or "native"."""
+        """Return the style of files with these settings: "runtime" or "native"."""
         return self.style or settings.style
 
     def key(self, settings: Settings) -> tuple[object, ...]:
-        """What verdicts on files with these settings depend on."""
+        """Return what results for files with these settings depend on."""
         asked = (self.select, self.ignore, self.is_unsafe(settings), self.parallel)
         return (*settings.key, *asked, self.origin_of(settings), self.style_of(settings))
 
@@ -257,7 +257,7 @@ def _act(
 def _rewritten(
     found: FoundFile, outcome: FileOutcome, verdict: FileVerdict, options: RunOptions
 ) -> FileResult:
-    """What is known of a file that has just been written."""
+    """Return the result for a file that has just been written."""
     assert verdict.data is not None
     try:
         known_as = trusted(state_of(os.stat(found.path)))

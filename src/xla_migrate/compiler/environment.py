@@ -48,7 +48,7 @@ class EnvironmentPlan(NamedTuple):
 
 
 def plan(machine: Machine, profile: Profile, env: Mapping[str, str]) -> EnvironmentPlan:
-    """What `profile` becomes on `machine`, where `env` is set already.
+    """Return the environment for `profile` on `machine`, if `env` is set already.
 
     Raises:
         OptionError: options contradict one another, the machine or `env`.
@@ -160,7 +160,7 @@ def _of_tpu(count: int, given: Given, launcher: str) -> tuple[list[Part], str, l
 
 
 def _agree(part: Part, env: Mapping[str, str]) -> None:
-    """What is set already must say the same, or nothing."""
+    """Fail if a variable is already set to something else."""
     there = env.get(part.variable, "")
     if not there:
         return

@@ -29,7 +29,7 @@ ALIASES = {"NEURON_CC_FLAGS": {"-O": "--optlevel", "-lnc": "--logical-nc-config"
 
 
 class Becomes(NamedTuple):
-    """What an option becomes on one kind of machine.
+    """The form of an option on one kind of machine.
 
     `form` is the flag or the value, with `{}` for the option's value, or a table of those by value. `values` are those
     that are allowed there (none: any); `default` is what holds if nothing is set.

@@ -51,7 +51,7 @@ def read(table: Mapping[str, object]) -> None:
 
 
 def of_table(table: Mapping[str, object], name: str, origin: str) -> dict[str, Given]:
-    """What the table says for the machine `name`: its own part before what holds for all.
+    """Return the table for the machine `name`: its own part overrides the common part.
 
     Raises:
         OptionError: something in the table is wrong.

@@ -105,7 +105,7 @@ class Cache:
 
 
 def folder() -> str:
-    """Where caches lie: `$XLA_MIGRATE_CACHE_DIR`, or the user's cache folder on this system."""
+    """Return the folder of caches: `$XLA_MIGRATE_CACHE_DIR`, or the user's cache folder on this system."""
     given = os.environ.get("XLA_MIGRATE_CACHE_DIR")
     if given:
         return given
@@ -129,7 +129,7 @@ def trusted(state: State) -> State | None:
 
 
 def tool_key() -> tuple[object, ...]:
-    """What every verdict depends on: the version, the sources of the rules and of this command, Python."""
+    """Return what every result depends on: the version, the sources of the rules and of this command, Python."""
     import xla_codemods
 
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

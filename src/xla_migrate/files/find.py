@@ -163,7 +163,7 @@ def shown(path: str, here: str) -> str:
 
 
 def _levels_above(folder: str) -> _Levels:
-    """What the folders above `folder` contribute, up to the root of its repository; nothing outside of one."""
+    """Return the patterns of the folders above `folder`, up to the root of its repository, if it has one."""
     above = []
     current = folder
     while not os.path.exists(os.path.join(current, ".git")):

@@ -1,4 +1,4 @@
-"""How long lines of a project's Python files may be: what its formatter, linter or editor is set to."""
+"""The line length of a project's Python files: the setting of its formatter, linter or editor."""
 
 from __future__ import annotations
 

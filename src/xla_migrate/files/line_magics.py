@@ -18,7 +18,7 @@ _MARKED = re.compile(rf"^(?P<space>[ \t]*){MARK}(?:; *(?P<code>.*)| *)$", re.MUL
 
 
 def opened(line: str) -> tuple[str, str] | None:
-    """What stands before the code of `line`, and the line as Python; None if it is no such magic, or runs more than
+    """Return the text before the code of `line`, and the line as Python; None if it is no such magic, or runs more than
     simple statements.
     """
     from xla_codemods.source import SourceError, parse

@@ -109,7 +109,7 @@ class Projects:
         return Project(modules, _within(found.path, files.root))
 
     def fingerprint(self, found: FoundFile, with_others: bool = False) -> bytes:
-        """Of the file's project, see `Files`; `with_others`: and of its files that are no Python."""
+        """Return the fingerprint of the file's project; with `with_others`, also of files that are not Python."""
         files = self._files_of(found)
         if not with_others:
             return files.fingerprint

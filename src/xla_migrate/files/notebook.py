@@ -36,7 +36,7 @@ _DECODER = json.JSONDecoder()
 
 
 class NotebookError(Exception):
-    """What cannot be judged; the place is in `cell`, or in the file where `cell` is None."""
+    """A notebook that cannot be analysed; the place is in `cell`, or in the file if `cell` is None."""
 
     def __init__(
         self, reason: str, line: int = 1, column: int = 1, cell: int | None = None
@@ -371,7 +371,7 @@ def _cell(text: str, index: int, at: int, cells: list[_Cell]) -> int:
 
 
 def _list_style(text: str, at: int) -> tuple[dict[str, str], str, str, str]:
-    """Of a list of strings: how each is written, and what stands before, between and behind them."""
+    """Return how each string of a list is written, and the text before, between and after them."""
     written: dict[str, str] = {}
     spans: list[tuple[int, int]] = []
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from .paint import Paint
 
     class Excerpt(Protocol):
-        """What a report shows of one file."""
+        """Excerpts of one file for a report."""
 
         def line(self, row: Diagnostic) -> str:
             """The first line of a finding's place, without its end; empty if it is not known."""
 
         def fix(self, row: Diagnostic) -> list[str]:
-            """What a run makes of it: lines that begin with `-` or `+`; none where it leaves it."""
+            """Return the change by a run: lines that begin with `-` or `+`; none if it changes nothing."""
 
 
 _STYLES = {ERROR: "red", WARNING: "yellow"}
@@ -106,7 +106,7 @@ _INSTALLATION = "install xla-migrate from this checkout or wheel and add it to y
 
 
 def following(run: Run, script: str, paint: Paint) -> Iterator[str]:
-    """What to do next.
+    """Yield what to do next.
 
     Args:
         run: what was done.

@@ -24,7 +24,7 @@ def report(run: Run) -> str:
 
 
 def _suite(outcome: FileOutcome) -> tuple[int, int, str]:
-    """How many cases, how many of them failed, and the element. Notes are no failures."""
+    """Return the number of cases, the number of failed ones, and the element. Notes are no failures."""
     path = one_line(outcome.left_path)
     cases, failures = [], 0
     if outcome.verdict.problem:

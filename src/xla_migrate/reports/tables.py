@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def statistics(run: Run) -> Iterator[str]:
-    """How many findings of each code are left, the most frequent first."""
+    """Return the number of remaining findings of each code, the most frequent first."""
     found: dict[str, list[tuple[Diagnostic, FileOutcome]]] = {}
     for outcome in run.outcomes:
         for row in outcome.verdict.left:

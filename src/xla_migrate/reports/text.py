@@ -61,7 +61,7 @@ def place(path: str, row: Diagnostic) -> str:
 
 
 def copies(run: Run) -> Iterator[str]:
-    """Where originals are kept that git could not give back."""
+    """Return the places of originals that git has no copy of."""
     for outcome in run.outcomes:
         if outcome.copy:
             what = "the original" if outcome.left_path == outcome.path else "the previous file"
@@ -141,7 +141,7 @@ def _of_rewriting(counts: Tally, run: Run) -> str:
 
 
 def _rest(counts: Tally) -> list[str]:
-    """What a run leaves, as parts of a sentence."""
+    """Return the remaining findings as parts of a sentence."""
     parts = []
     if counts.unsafe:
         parts.append(f"{counts.unsafe} more with --unsafe")

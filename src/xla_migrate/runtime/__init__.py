@@ -1,4 +1,4 @@
-"""What migrated scripts import: ``from xla_migrate import runtime as xla``.
+"""The module that migrated scripts import: ``from xla_migrate import runtime as xla``.
 
 One script for every accelerator: through torch_xla on TPU, Trainium and XLA:CPU, and eagerly on
 CUDA, on torch's other devices, and on the CPU. The backend is chosen at first use; importing this
@@ -323,7 +323,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _home_for_this_device(name: str) -> str | None:
-    """Where the class is that is torch's own where torch's works, else one of its kind."""
+    """Return the module of a class: torch's own if torch's works on this device, else the runtime's."""
     if name == "DistributedDataParallel":
         return ".replicas.data_parallel" if uses_torch_xla() else ".eager.data_parallel"
     if name in ("FullyShardedDataParallel", "fully_shard"):

@@ -39,7 +39,7 @@ class Choice:
 
 
 def choice() -> Choice:
-    """What ``backend()`` takes. Does not start a device, and asks libtpu nothing."""
+    """Return the choice of ``backend()``. Starts no device and does not call libtpu."""
     asked = os.environ.get("XLA_MIGRATE_BACKEND", "")
     why = f"XLA_MIGRATE_BACKEND={asked}"
     kind = _kind()
@@ -74,7 +74,7 @@ def absent() -> str:
 
 
 def count_of(kind: str) -> int:
-    """How many chips of TPU, or devices of Neuron, this host shows. Reads only names in /sys and /dev."""
+    """Return the number of TPU chips or Neuron devices of this host. Reads only names in /sys and /dev."""
     if kind == "neuron":
         return sum(p.name[6:].isdigit() for p in _DEV.glob("neuron*"))
     return sum(

@@ -28,7 +28,7 @@ def memory_info() -> dict[str, int | None]:
 
 
 def mem_get_info() -> tuple[int, int]:
-    """What this process could still take, and what the machine or its container allows."""
+    """Return the memory that this process can still use, and the limit of the machine or its container."""
     figures = memory_info()
     used, limit = figures["bytes_used"], figures["bytes_limit"]
     assert used is not None

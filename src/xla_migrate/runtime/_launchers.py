@@ -1,4 +1,4 @@
-"""What launchers tell a process through its environment: torchrun, SLURM's srun, and MPI's mpirun.
+"""The variables by which launchers describe a process: torchrun, SLURM's srun, and MPI's mpirun.
 
 Only torchrun's variables make a replica by themselves: SLURM sets its own for a whole allocation,
 also for a lone process in it. A script that wants ranks of SLURM or MPI hands them to
@@ -45,13 +45,13 @@ def local_rank() -> int | None:
 
 
 def local_size() -> int | None:
-    """How many processes of this job are on this host; None if no launcher says."""
+    """Return the number of this job's processes on this host; None if no launcher sets it."""
     found = _first(_LOCAL_SIZE)
     return found if found is not None else _slurm_tasks(os.environ)
 
 
 def tell(rank: int, size: int) -> None:
-    """Say in the environment, as torchrun would, which replica of how many this process is."""
+    """Set rank and number of replicas in the environment, as torchrun does."""
     told: dict[str, int | None] = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local_rank()}
     told["LOCAL_WORLD_SIZE"] = local_size()
     os.environ.update({name: str(value) for name, value in told.items() if value is not None})

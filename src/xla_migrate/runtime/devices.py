@@ -191,7 +191,7 @@ def is_accelerator(x: DeviceSpec | torch.Tensor | nn.Module) -> bool:
 
 
 def device_count() -> int:
-    """How many processes ``launch`` starts on this host, one for each device; at least 1.
+    """Return the number of processes that ``launch`` starts on this host: one per device, at least 1.
 
     Does not initialise the device, so it can be called before ``launch`` (fact 1.9).
 

@@ -41,7 +41,7 @@ def local_rank() -> int:
 
 
 def world_size() -> int:
-    """How many replicas there are. Does not initialise the device.
+    """Return the number of replicas. Does not initialise the device.
 
     Returns:
         1 if there is no process group.

@@ -1,4 +1,4 @@
-"""Where to go on from: the newest checkpoint, or a clear error, never a silent fresh start."""
+"""Find the newest checkpoint to continue from, or raise a clear error. Never a silent fresh start."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check(path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def explaining(file: Any) -> Iterator[None]:
-    """Where loading ``file`` fails because it is no checkpoint, say so."""
+    """Explain the error if loading ``file`` fails because it is not a checkpoint."""
     try:
         yield
     except (RuntimeError, EOFError, pickle.UnpicklingError):

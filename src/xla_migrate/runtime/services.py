@@ -151,7 +151,7 @@ def reset_peak_memory_stats(device: DeviceSpec = None) -> None:
 
 
 def metrics() -> dict[str, int | None]:
-    """What tracing has cost this process so far; differences between two calls tell of a step.
+    """Return the cost of tracing in this process so far. Subtract two results for the cost of a step.
 
     Returns:
         ``compiles``, ``launches``, ``host_reads`` (transfers from the device), ``uploads`` (to it),

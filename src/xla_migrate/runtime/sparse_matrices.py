@@ -62,7 +62,7 @@ def _lacks_them() -> bool:
 
 
 class SparseMatrix:
-    """What ``sparse`` gives on XLA. It is no tensor: what it cannot do raises."""
+    """The matrix that ``sparse`` returns on XLA. It is not a tensor; unsupported operations raise."""
 
     layout = torch.sparse_coo
     is_sparse = True

@@ -22,7 +22,7 @@ def tell(**found: Any) -> None:
 
 
 def versions() -> None:
-    """What is installed, without importing it."""
+    """Report the installed versions, without importing the packages."""
     out: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("torch", "torch_xla", "torch_tpu", "libtpu", "torch-neuronx", "torchvision"):
         try:
@@ -83,7 +83,7 @@ def native_training_step() -> None:
 
 
 def import_torch_xla() -> None:
-    """Where versions do not match, this is where it fails."""
+    """Import torch_xla. This fails if versions do not match."""
     import torch_xla  # noqa: F401
     from torch_xla._internal import tpu
 
@@ -91,7 +91,7 @@ def import_torch_xla() -> None:
 
 
 def device() -> None:
-    """What torch_xla runs on."""
+    """Report the devices of torch_xla."""
     import torch_xla
     import torch_xla.runtime as xr
 

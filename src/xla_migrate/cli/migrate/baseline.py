@@ -32,7 +32,7 @@ class Baseline:
         self.stale = 0
 
     def new(self, path: str, rows: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-        """Of the findings in the file at the absolute `path`, those that are not known."""
+        """Return the findings in the file at the absolute `path` that are not in the baseline."""
         prints = fingerprints(rows)
         known = self.codes.get(_relative(path, self.folder))
         if known is None:
@@ -43,7 +43,7 @@ class Baseline:
         return new
 
     def _moved(self, prints: list[str]) -> dict[str, str]:
-        """What is known of a file that is gone, where half of that or more is in the one with these `prints`."""
+        """Return the entries of a file that is gone, if at least half of them are in the file with these `prints`."""
         if self._gone is None:
             self._gone = {
                 name: known
@@ -87,7 +87,7 @@ def load(path: str) -> Baseline:
 
 
 def kept(path: str, judged: Iterable[str]) -> dict[str, list[dict[str, str]]]:
-    """What the baseline at `path` says of files that are still there and are not among the absolute paths `judged`."""
+    """Return the baseline's entries for files that exist and are not among the absolute paths `judged`."""
     try:
         known = load(path)
     except SettingsError:

@@ -1,4 +1,4 @@
-"""What a report on a terminal shows of a file: the lines of findings, and what their fixes would change."""
+"""Excerpts of a file for a report on a terminal: the lines of findings, and the changes by their fixes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Excerpts:
         return lines[row.line - 1] if row.line <= len(lines) else ""
 
     def fix(self, row: Diagnostic) -> list[str]:
-        """What a run would change there, as lines of a diff; nothing where it makes no fix."""
+        """Return the change by a run as lines of a diff; none if it makes no fix."""
         if self._options.rewriting or not row.is_fixed_by_a_run(self._outcome.unsafe):
             return []
         if self._new is None:

@@ -102,7 +102,7 @@ def _notebook(
 
 
 def _shell_findings(book: Notebook, path: str, options: Options) -> Iterator[Diagnostic]:
-    """What a notebook's commands of a shell, and the files that its cells write, say of CUDA: told, and left as it is."""
+    """Yield findings in a notebook's shell commands and in the files that its cells write. They are not rewritten."""
     from ...files.launch_names import may_launch
     from ...target.launch_files.codes import NVIDIA_PROGRAM
     from ...target.launch_files.judge import findings_without_fixes
@@ -171,5 +171,5 @@ def _rows(findings: Iterable[Finding], data: bytes) -> tuple[Diagnostic, ...]:
 
 
 def _about() -> dict[str, str]:
-    """What the findings of each rule are about, by code."""
+    """Return what the findings of each rule are about, by code."""
     return {rule.code: rule.about for rule in RULES}

@@ -1,4 +1,4 @@
-"""How far a run over folders is: one line on a terminal's standard error, with the time that is left."""
+"""The progress of a run over folders: one line on a terminal's standard error, with the remaining time."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def _text(
 
 
 def _script(run: Run) -> str:
-    """Of the files that were rewritten, the first that looks like a program that trains."""
+    """Return the first rewritten file that looks like a program that trains."""
     changed = [o.left_path for o in run.outcomes if o.written and o.left_path.endswith(".py")]
     for path in changed:
         try:

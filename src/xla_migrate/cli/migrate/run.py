@@ -66,7 +66,7 @@ def run(words: Sequence[str], checking: bool) -> int:
 
 
 def refuse_missing(paths: Sequence[str]) -> None:
-    """Where one of `paths` is not there, nothing must be written: it may be a sub-command with a slip in it.
+    """Fail before anything is written if one of `paths` does not exist: it may be a misspelt subcommand.
 
     Raises:
         SystemExit: one is missing.
@@ -87,7 +87,7 @@ def refuse_missing(paths: Sequence[str]) -> None:
 
 
 def options_of(given: Arguments) -> RunOptions:
-    """What is made of the files, as the command line says."""
+    """Return the results for the files, as the command line says."""
     return RunOptions(
         rewriting=not given.check,
         diff=given.diff,
@@ -213,7 +213,7 @@ class _Caches:
         return cache
 
     def ask(self, found: FoundFile) -> tuple[FileVerdict | None, int]:
-        """What the cache knows of the file in its present state, and the file's size."""
+        """Return the cached result for the file in its present state, and the file's size."""
         cache = self.of(found.settings)
         try:
             status = os.stat(found.path)
@@ -225,7 +225,7 @@ class _Caches:
         return self._usable(found, verdict), status.st_size
 
     def recall(self, found: FoundFile, digest: bytes) -> FileVerdict | None:
-        """What is known of content with this hash in the file's place."""
+        """Return the cached result for content with this hash at the file's path."""
         cache = self.of(found.settings)
         return None if cache is None else self._usable(found, cache.by_content(found.path, digest))
 

@@ -83,7 +83,7 @@ def program(path: str, data: bytes) -> bytes:
 
 
 def announced(outcomes: Iterable[FileOutcome]) -> list[str]:
-    """What `--diff` says of copies, which no diff shows."""
+    """Return the message of `--diff` about copies, which no diff shows."""
     changed = [o.path for o in outcomes if f"import {vendored.NAME}".encode() in o.diff]
     if not changed:
         return []
@@ -167,6 +167,6 @@ def _holds(path: str, data: bytes) -> bool:
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Say them on standard error."""
+    """Print them on standard error."""
     for line in lines:
         print(f"xla-migrate: {line}", file=sys.stderr)

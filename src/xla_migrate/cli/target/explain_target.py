@@ -41,7 +41,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def planned(machine: str | None, words: dict[str, str], env: Mapping[str, str]) -> EnvironmentPlan:
-    """What the settings of the working folder and `words` (options by key, as text) come to on a machine.
+    """Return the profile of a machine from the settings of the working folder and `words` (options by key, as text).
 
     Args:
         machine: its name; None takes the one that the settings name.

@@ -1,4 +1,4 @@
-"""What accelerate does otherwise on XLA devices, fixed. accelerate is imported when this is called.
+"""Fixes of what accelerate does differently on XLA devices. Imports accelerate when called.
 
 Tried with accelerate 1.15 and torch_xla 2.9.
 """
@@ -173,7 +173,7 @@ def _and_then(init: Any, act: Callable[[dict[str, Any]], None]) -> Any:
 
 
 def _count_processes(state: dict[str, Any]) -> None:
-    """Where accelerate has counted already, such as for a Trainer's arguments."""
+    """Correct the number of processes if accelerate has counted already, such as for a Trainer's arguments."""
     if state.get("backend") == "xla":
         runtime: Any = importlib.import_module("torch_xla.runtime")
         state["num_processes"] = runtime.world_size()
@@ -202,6 +202,6 @@ def _devices() -> int:
 
 
 def _set_local_rank(state: Any) -> None:
-    """Where accelerate found no ``LOCAL_RANK`` on XLA."""
+    """Set the local rank if accelerate found no ``LOCAL_RANK`` on XLA."""
     if state.get("backend") == "xla" and state.get("local_process_index", 0) < 0:
         state["local_process_index"] = local_rank()

@@ -86,7 +86,7 @@ def _broadcasts_buffers(accelerator: Any) -> bool:
 
 
 def _is_on_xla(state: Any) -> bool:
-    """Of an Accelerator, or its state."""
+    """Return True for an Accelerator, or its state, on XLA."""
     return str(state.distributed_type.value) == "XLA"
 
 

@@ -283,7 +283,7 @@ def _is_for_tpus(config: Any) -> bool:
 
 
 def _of_all_devices(total: Any) -> Any:
-    """How many samples a step takes, as it is logged and timed."""
+    """Return the number of samples of a step, for logs and timing."""
 
     @functools.wraps(total)
     def counted(self: Any, args: Any) -> int:

@@ -56,7 +56,7 @@ class GradScaler(_Base):  # type: ignore[misc]
         return self._asked
 
     def state_dict(self) -> dict[str, Any]:
-        """What torch's scaler has in a checkpoint; empty if it is not enabled."""
+        """Return the state that torch's scaler has in a checkpoint; empty if it is not enabled."""
         return dict(self._kept) if self._asked else {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What Lightning does not do on XLA devices, fixed. Its modules are looked up when this is called.
+"""Support for XLA devices that Lightning lacks. Looks up Lightning's modules when called.
 
 Tried with Lightning 2.6 and torch_xla 2.9.
 """

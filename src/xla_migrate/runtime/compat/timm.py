@@ -1,4 +1,4 @@
-"""What scripts call of timm and timm does for CUDA devices. timm is imported when one of these is called."""
+"""Functions of timm that scripts call and that timm has for CUDA devices only. Imports timm when called."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class NativeScaler:
         optimizer_step(optimizer)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a CUDA script's scaler has in a checkpoint."""
+        """Return the state of a CUDA script's scaler in a checkpoint."""
         return self._scaler.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

@@ -114,7 +114,7 @@ def master_print(*values: Any, local: bool = False, fd: Any = None, flush: bool 
 
 
 def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
-    """What ``reduce_fn`` makes of all replicas' ``data``, on the host: ``xm.mesh_reduce``.
+    """Return ``reduce_fn`` of all replicas' ``data``, on the host: ``xm.mesh_reduce``.
 
     Args:
         tag: Accepted as torch_xla accepts it.

@@ -68,7 +68,7 @@ class Number:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """What the number will be: `isinstance(number, float)` does not wait for what is read of a tensor."""
+        """The type of the number: `isinstance(number, float)` does not wait for a value of a tensor."""
         return _kind(self)
 
     def __getattr__(self, name: str) -> Any:

@@ -158,7 +158,7 @@ def _watch_bars() -> None:
 
 
 def _watch_futures() -> None:
-    """Who waits for a pool's thread goes on when the future is done; the thread itself may live on."""
+    """Flush before a pool's future is done: code that waits for it continues then."""
     _watch(concurrent.futures.Future, ("set_result", "set_exception"))
 
 

@@ -25,14 +25,14 @@ UNMARKED = 64  # values read since the last mark: where nothing marks steps, the
 
 
 class Waiting(Protocol):
-    """What waits in the queue."""
+    """An entry of the queue."""
 
     def arrive(self) -> None:
         """Values of all that was put before it, and its own, are there."""
 
 
 class Cancellable:
-    """What waits, and is not done any more where something before it raises: the program would not have come to it."""
+    """An entry that is dropped if an earlier one raises: the program would not have reached it."""
 
     __slots__ = ("is_cancelled",)
 
@@ -41,7 +41,7 @@ class Cancellable:
 
 
 class Snapshot:
-    """What a tensor was when it was read; `host` is its copy there, when it has come."""
+    """The value of a tensor at the time of the read; `host` is its copy there, once it has arrived."""
 
     __slots__ = ("device", "host")
 
@@ -119,7 +119,7 @@ class Queue:
         return False
 
     def snapshot(self, tensor: torch.Tensor) -> Snapshot:
-        """What `tensor` is now, for what is put next."""
+        """Return the current value of `tensor`, for the next entry."""
         if self._unmarked >= UNMARKED:
             self.settle()
             self._unmarked = 0

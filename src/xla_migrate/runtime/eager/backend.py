@@ -127,7 +127,7 @@ def use_spmd() -> int:
 
 
 def reads_ahead(workers: int) -> bool:
-    """Where worker processes read, reading ahead changes nothing that a script could notice."""
+    """Return True if worker processes read: a script cannot notice that they read ahead."""
     kind = device_type()
     return (kind == "cuda" or native.is_native(kind)) and workers > 0
 
@@ -341,7 +341,7 @@ def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> A
 
 
 class _Process:
-    """What a started process runs: it knows its own device."""
+    """Run in a started process, which knows its own device."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

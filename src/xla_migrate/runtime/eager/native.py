@@ -95,7 +95,7 @@ def set_rng_state(kind: str, state: torch.Tensor, index: int) -> None:
 
 
 def memory_info(device: torch.device) -> dict[str, int | None]:
-    """What torch's allocator for the device counts, in bytes.
+    """Return the counters of torch's allocator for the device, in bytes.
 
     Raises:
         RuntimeError: if it counts nothing.

@@ -65,7 +65,7 @@ class KeepingSender:
 
 
 def _keys(batch: Any, parts: Sequence[Part]) -> list[Any]:
-    """Where in `batch` the parts are that it has."""
+    """Return the keys of the parts that `batch` has."""
     if isinstance(batch, Mapping):
         return [part for part in parts if part in batch]
     fields = getattr(batch, "_fields", ())

@@ -1,4 +1,4 @@
-"""How far a loader may be read ahead of the loop without changing the data that the loop sees.
+"""Decide how far ahead of the loop a loader may read without changing the data that the loop gets.
 
 A loop that ends before its loader does (``break``, ``islice``, ``zip``, an exception) leaves generators and samplers
 where it stopped. The next pass goes on from there. So what a loader draws must not be drawn before the loop asks.

@@ -320,7 +320,7 @@ def _nothing_to_close() -> None:
 
 
 def _prefetch_sizes(loader: Any, tuning: Tuning) -> tuple[int, int]:
-    """How many batches to read and to send ahead; zeros for none."""
+    """Return the numbers of batches to read ahead and to send ahead; zeros for none."""
     asked = (tuning.loader_prefetch_size, tuning.device_prefetch_size)
     if 0 in asked or not _tuned.reads_ahead():
         return 0, 0

@@ -71,7 +71,7 @@ class Channel(Generic[T]):
 
 
 class Ahead(Protocol):
-    """What reads batches before the loop asks."""
+    """A reader of batches ahead of the loop."""
 
     def start(self) -> None:
         """Begin to read."""

@@ -1,4 +1,4 @@
-"""What is changed in torch where torch_xla is the backend: one module for each fault.
+"""Changes of torch if torch_xla is the backend: one module for each fault.
 
 Each module says in its docstring what goes wrong without it, how to see that, and which test fails
 when it can go; ``VERSIONS`` says for which versions it is; ``apply()`` makes the change. Nothing is

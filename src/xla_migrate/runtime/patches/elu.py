@@ -40,6 +40,6 @@ def _elu_backward(
     is_result: bool,
     x: torch.Tensor,
 ) -> torch.Tensor:
-    """Of ``scale * (x if x > 0 else alpha * (exp(input_scale * x) - 1))``; `x` is its output if `is_result`."""
+    """Return the gradient. If `is_result`, `x` is the output of ELU instead of its input."""
     slope = x + alpha * scale if is_result else alpha * scale * torch.exp(x * input_scale)
     return gradient * torch.where(x <= 0, input_scale * slope, scale)

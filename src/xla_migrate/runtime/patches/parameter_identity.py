@@ -36,7 +36,7 @@ def apply() -> None:
 
 
 class _Conversion:
-    """What a module hands to its children to convert tensors; it knows of which ones it changes the device kind."""
+    """The function with which a module converts its children's tensors, and those whose device kind it changes."""
 
     def __init__(self, fn: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self._fn = fn

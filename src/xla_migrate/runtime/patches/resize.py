@@ -80,7 +80,7 @@ def _resized(image: torch.Tensor, factors: tuple[float, float], mode: str) -> to
 def _sources(
     size: int, factor: float, mode: str, wide: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of each output pixel: its pixel, the next one, and how much of that one; on the CPU, as torch reckons there."""
+    """Return the source pixel of each output pixel, the next one, and the share of the next."""
     out = int(size * factor)
     if out == size:  # as torch on the CPU has it, in each dimension by itself
         factor = 1.0

@@ -1,4 +1,4 @@
-"""Where the time of a training goes, by kind and by line of the script, while a profile is open.
+"""The time of a training by kind and by line of the script, while a profile is open.
 
 What a call of torch or torch_xla costs is measured around the call, without what is measured inside
 of it. All other time of the training thread is Python's, and torch's recording of operations; a

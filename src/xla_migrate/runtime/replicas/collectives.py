@@ -1,4 +1,4 @@
-"""What replicas tell each other: the collectives of ``torch.distributed``, on every backend.
+"""The collectives of ``torch.distributed``, on every backend.
 
 With one replica each collective has torch's result, and needs no process group. Results are
 copies in separate memory: on XLA a plain copy would share its source's memory (fact 3.12).
@@ -426,7 +426,7 @@ def root_rank(rank: int | None, rank_in_group: int | None, group: Any) -> int:
 
 
 def only_share(shares: Any, name: str) -> Any:
-    """What the one replica that there is gets of what it shares out."""
+    """Return the share of the only replica."""
     if not shares:
         raise ValueError(f"the one replica that there is needs {name}")
     return shares[0]

@@ -90,7 +90,7 @@ class DistributedDataParallel(_TorchDDP):
     def _show_torchs_attributes(
         self, device_ids: Any, output_device: Any, dim: int, options: dict[str, Any]
     ) -> None:
-        """What torch's has for others to read; nothing here goes by it."""
+        """Set the attributes that torch's class has for other code to read. Nothing here uses them."""
         self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
         self.gradient_as_bucket_view = bool(options.get("gradient_as_bucket_view", False))
         self.skip_all_reduce_unused_params = bool(

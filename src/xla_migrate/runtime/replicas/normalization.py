@@ -133,7 +133,7 @@ def convert_sync_batchnorm(module: nn.Module, process_group: Any = None) -> nn.M
 
 
 def _converted(module: nn.Module, group: Any) -> nn.Module:
-    """What torch's own does, but that it leaves a library's synchronised layers their activations."""
+    """Convert as torch does, but keep synchronised layers of libraries, with their activations."""
     if isinstance(module, nn.SyncBatchNorm) and type(module) is not nn.SyncBatchNorm:
         return module
     if isinstance(module, _BatchNorm):

@@ -1,4 +1,4 @@
-"""What replicas tell each other in Python objects: the collectives of ``torch.distributed`` that pickle."""
+"""Collectives of Python objects: those of ``torch.distributed`` that pickle."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def use_spmd(*, batch_per_device: bool = False) -> int:
 
 
 def data_parallel_size() -> int:
-    """How many batches of the loader's size make the batch of one step.
+    """Return the number of the loader's batches in the batch of one step.
 
     That is ``world_size()`` if each device has a separate process, and the number of devices
     under ``use_spmd(batch_per_device=True)``: what learning rates, batch sizes and numbers of steps
@@ -80,12 +80,12 @@ def data_parallel_size() -> int:
 
 
 def batches_at_once() -> int:
-    """How many of a loader's batches make one of the device loader's."""
+    """Return the number of the loader's batches in one batch of the device loader."""
     return _batches
 
 
 def length(loader: Any) -> int:
-    """How many batches the device loader makes of ``loader``'s."""
+    """Return the number of batches that the device loader makes of ``loader``'s."""
     if _batches == 1:
         return len(loader)
     _deal_as_for_replicas(loader)

@@ -284,7 +284,7 @@ def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | No
 
 
 def _positions(name: str, tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
-    """Where the slice lies, as data on the device: an int would be a constant of the graph."""
+    """Return the position of the slice as data on the device: an int would be a constant of the graph."""
     if isinstance(start, torch.Tensor) and start.device.type == "xla":
         return torch.arange(length, device=tensor.device) + start
     size = tensor.shape[dim]

@@ -99,7 +99,7 @@ class _Segment:
 
 
 class _Recomputation:
-    """What the recomputation runs in; entered once for each backward pass."""
+    """The context of the recomputation; entered once for each backward pass."""
 
     def __init__(self, segment: _Segment, user_context: Any) -> None:
         self._segment = segment

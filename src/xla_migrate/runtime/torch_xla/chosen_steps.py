@@ -42,7 +42,7 @@ def step_where(optimizer: Any, taken: torch.Tensor, arguments: Mapping[str, Any]
 
 
 class _Parts:
-    """What a step may change: `chosen` on the device, `counts` on the host, and what else stands there."""
+    """Values that a step may change: `chosen` on the device, `counts` and others on the host."""
 
     def __init__(self, optimizer: Any) -> None:
         self.chosen: list[torch.Tensor] = []
@@ -68,7 +68,7 @@ class _Parts:
         return (*map(id, self.chosen), *map(id, self.counts))
 
     def numbers(self) -> torch.Tensor:
-        """What is counted."""
+        """Return the counts as one tensor."""
         counts = [part.reshape(()).double() for part in self.counts]
         return torch.stack(counts) if counts else torch.zeros(0)
 

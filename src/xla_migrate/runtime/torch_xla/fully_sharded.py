@@ -77,7 +77,7 @@ class FullyShardedDataParallel(nn.Module):
 
     @property
     def module(self) -> nn.Module:
-        """What is wrapped."""
+        """Return the wrapped module."""
         return self._fsdp_wrapped_module
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -118,7 +118,7 @@ class FullyShardedDataParallel(nn.Module):
 
     @staticmethod
     def get_state_dict_type(module: nn.Module) -> Any:
-        """What ``set_state_dict_type`` was given, as torch's ``StateDictSettings``."""
+        """Return the arguments of ``set_state_dict_type``, as torch's ``StateDictSettings``."""
         return sharded_states.settings(module)
 
     @staticmethod
@@ -161,7 +161,7 @@ class FullyShardedDataParallel(nn.Module):
         load_directly: bool = False,
         group: Any = None,
     ) -> Any:
-        """What ``optim_state_dict`` gave, here or on CUDA, for ``optim.load_state_dict``."""
+        """Return the state of ``optim_state_dict``, from here or from CUDA, for ``optim.load_state_dict``."""
         state = sharded_states.numbered(model, optim, optim_state_dict)
         if load_directly:
             optim.load_state_dict(state)
@@ -258,7 +258,7 @@ def shard_in_place(module: nn.Module, policy: Any = None, *, split: bool = True)
 
 
 def _cast_by_hooks(module: nn.Module, policy: Any) -> None:
-    """What a ``MixedPrecisionPolicy`` says of one module."""
+    """The casts of one module by a ``MixedPrecisionPolicy``."""
     dtype = sharded_casts.computed(getattr(policy, "param_dtype", None))
     output = sharded_casts.computed(getattr(policy, "output_dtype", None))
     managed = sharded_modules.managed_modules(module)
@@ -299,7 +299,7 @@ def _on_device(module: nn.Module, split: bool) -> nn.Module:
 
 
 def _cast_in_forward(policy: Any, module: nn.Module) -> None:
-    """What a ``MixedPrecision`` says of what is wrapped."""
+    """The casts of a wrapped module by a ``MixedPrecision``."""
     dtype = sharded_casts.computed(getattr(policy, "param_dtype", None))
     buffers = sharded_casts.computed(getattr(policy, "buffer_dtype", None))
     managed = sharded_modules.managed_modules(module)

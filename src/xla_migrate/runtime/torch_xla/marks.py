@@ -72,7 +72,7 @@ uploads = _Uploads()
 
 
 def _recorded() -> tuple[int, int]:
-    """How many uploads have ended, and how many other tensors have been made so far, by all threads.
+    """Return the number of finished uploads and of other tensors made so far, by all threads.
 
     Each operation makes one, except for those that only name a tensor anew, as ``detach`` does, and those
     that read one. torch_xla counts operations, too, as a metric, which takes a quarter of a millisecond to ask.

@@ -39,7 +39,7 @@ class Recorder:
         return _TraceMe(name) if self._recording else nullcontext()
 
     def open_step(self) -> None:
-        """What follows is a step, or work between steps: ``close_step`` tells."""
+        """Begin a step, or work between steps: ``close_step`` decides which."""
         if self._recording:
             self._step = _TraceMe("step")
             self._step.__enter__()

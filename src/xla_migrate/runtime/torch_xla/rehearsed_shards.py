@@ -31,7 +31,7 @@ class XlaFullyShardedDataParallel(torch_xla.distributed.fsdp.XlaFullyShardedData
             _gradients.average(trained, backend().replica()[2])
 
     def get_shard_metadata(self) -> Any:
-        """Of as many files as there are processes, each of which has the whole."""
+        """Return metadata for as many files as there are processes, each with the whole state."""
         rank, _, size = backend().replica()
         own = super().get_shard_metadata()  # type: ignore[no-untyped-call]
         return {**own, "rank": rank, "world_size": size}

@@ -50,7 +50,7 @@ def _replica_of_runtime() -> tuple[int, int, int]:
 
 
 def own_count() -> int:
-    """How many processes a launch starts on the CPU, or a launcher has started."""
+    """Return the number of processes that a launch starts on the CPU, or that a launcher has started."""
     return int(os.environ.get("CPU_NUM_DEVICES") or _launchers.local_size() or 1)
 
 
@@ -91,7 +91,7 @@ def spawn(function: Callable[..., Any], args: Any, count: int, options: dict[str
 
 
 class _Process:
-    """What a launched process runs; torch_xla hands it the rank among all hosts' (1.8)."""
+    """The function of a launched process. torch_xla passes the rank among all hosts (1.8)."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

@@ -84,7 +84,7 @@ class _Output:
 
 
 class _States:
-    """What is exchanged at the moment."""
+    """The tensors that are exchanged at the moment."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What ``fully_shard`` makes of a module on XLA: torch's ``FSDPModule``, by name and by its methods.
+"""Modules that ``fully_shard`` returns on XLA: torch's ``FSDPModule``, by name and by its methods.
 
 Torch changes a module's class in place. So does this: scripts ask ``isinstance(module, FSDPModule)``, set
 what is fetched ahead, and build models on "meta", whose parameters can be split only when they are there.
@@ -20,7 +20,7 @@ _classes: dict[type, type] = {}
 
 
 class Handle:
-    """What ``unshard(async_op=True)`` gives."""
+    """The result of ``unshard(async_op=True)``."""
 
     def wait(self) -> None:
         """Nothing: parameters are whole."""

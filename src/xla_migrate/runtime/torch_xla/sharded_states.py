@@ -1,4 +1,4 @@
-"""What torch's FSDP makes of state dicts, for shards that are whole to the script.
+"""State dicts of torch's FSDP, for shards that are whole to the script.
 
 The optimizer's state goes by the names of parameters, as in torch's files, so that either loads the other's.
 """
@@ -21,7 +21,7 @@ _SETTINGS = "_xla_migrate_state_dict_settings"
 
 
 def settings(module: nn.Module) -> Any:
-    """What was asked of `module`'s state dicts last; whole ones before."""
+    """Return the settings that were last set for `module`'s state dicts; by default, whole ones."""
     found = module.__dict__.get(_SETTINGS)
     return found or _settings(fsdp.StateDictType.FULL_STATE_DICT)
 

@@ -29,7 +29,7 @@ def use() -> int:
 
 
 def along_the_batch(tensor: torch.Tensor) -> Any:
-    """How a tensor of a batch is split: by its first dimension. None for on all devices.
+    """Return how a tensor of a batch is split: by its first dimension, or None for a copy on each device.
 
     Each number of dimensions needs a separate spec: torch_xla silently puts a tensor with any other
     number on all devices (fact 1.92).
@@ -66,7 +66,7 @@ def is_split(tensor: torch.Tensor) -> bool:
 
 
 def split_activation(tensor: torch.Tensor) -> None:
-    """Tell the compiler that this is split along the batch: it then brings weights to the data."""
+    """Tell the compiler that a tensor is split along the batch. It then moves weights to the data."""
     if tensor.device.type == "xla" and tensor.dim() and tensor.shape[0] % _devices == 0:
         split = ("data", *[None] * (tensor.dim() - 1))
         _sharding().mark_sharding(tensor, _mesh(_devices), split)

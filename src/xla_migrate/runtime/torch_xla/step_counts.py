@@ -1,4 +1,4 @@
-"""What an optimizer computes of its count of steps, while the host does not know yet how many were skipped.
+"""Numbers that an optimizer computes from its step count, before the host knows how many steps were skipped.
 
 Adam's bias corrections are numbers of Python's, in double precision, made of a count that stands on the host. Where the
 device decides whether a step is taken, the count is one of a few: `Count` is all of them, and so is what is computed of it.
@@ -21,7 +21,7 @@ class Unknown(Exception):
 
 
 class Undecided(Unknown):
-    """What it asks differs between the numbers that it may be; it need not when more is known of it."""
+    """A comparison whose result differs between the possible numbers. It may be decided once more is known."""
 
 
 class Count(float):
@@ -63,7 +63,7 @@ def _of_each(operation: Callable[..., Any], *operands: Any) -> Any:
 
 
 def _asked(operation: Callable[..., Any], *operands: Any) -> Any:
-    """What `operation` says of each of them, if it says the same."""
+    """Return the result of `operation` if it is the same for all of the numbers."""
     found = _applied(operation, *operands)
     if type(found) is Count:
         raise Undecided
@@ -191,7 +191,7 @@ class _Scaled(NamedTuple):
 
     @property
     def given(self) -> int:
-        """How many tensors it takes."""
+        """Return the number of tensors that the call takes."""
         return 3 if self.joined else 2
 
 

@@ -13,7 +13,7 @@ class FitError(ValueError):
 
 @dataclass(frozen=True)
 class Range:
-    """What to try: `batch-size=8..512` doubles from 8; `batch-size=8..512:8` has every multiple in between."""
+    """The values to try: `batch-size=8..512` doubles from 8; `batch-size=8..512:8` has every multiple in between."""
 
     option: str
     values: tuple[int, ...]

@@ -15,7 +15,7 @@ TESTED = (("0.7.1", "0.0.21"),)
 
 
 def versions() -> tuple[str, str]:
-    """Of jaxlib and libtpu; "" for one that is not installed."""
+    """Return the versions of jaxlib and libtpu; "" for one that is not installed."""
     return _version("jaxlib"), _version("libtpu")
 
 

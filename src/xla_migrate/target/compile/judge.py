@@ -20,7 +20,7 @@ _OF_HBM = re.compile(
 
 @dataclass
 class Verdict:
-    """What became of a graph.
+    """The result for one graph.
 
     Attributes:
         graph: the graph, as it was cut.
@@ -119,7 +119,7 @@ def _failed(graph: Traced, error: str, passing: bool, limit: int, cached: bool) 
 
 
 def advice(held: int, temporary: int, graph: Traced) -> list[str]:
-    """What makes a graph smaller, the most promising first.
+    """Return what makes a graph smaller, the most promising first.
 
     Args:
         held: bytes of arguments, and beside the graph: weights, the optimizer's state, batches.
@@ -185,7 +185,7 @@ _WIDTHS = {
 
 
 def argument_bytes(text: str) -> int:
-    """Of a graph's arguments, by their types alone: without the layout's padding."""
+    """Return the bytes of a graph's arguments by their types alone, without the layout's padding."""
     return sum(_bytes(kind) for _, kind, _ in parse(text).arguments)
 
 
@@ -198,7 +198,7 @@ def _bytes(kind: str) -> int:
 
 
 def name_differences(verdicts: list[Verdict]) -> None:
-    """Say of each graph that differs only in shapes from an earlier one what differs."""
+    """Set `differs` of each graph that differs only in shapes from an earlier one."""
     first: dict[str, Graph] = {}
     for one in verdicts:
         graph = parse(one.graph.text)

@@ -1,4 +1,4 @@
-"""What the TPU compiler says, as verdicts of a proof: `xla-migrate verify SCRIPT --for v5e`."""
+"""The TPU compiler's results as verdicts of a proof: `xla-migrate verify SCRIPT --for v5e`."""
 
 from __future__ import annotations
 

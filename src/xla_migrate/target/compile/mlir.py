@@ -100,14 +100,14 @@ def parts(sharding: str) -> int:
 
 
 def shape_of(kind: str) -> tuple[tuple[int, ...], str]:
-    """Of `tensor<8x32xf32>`: ((8, 32), "f32")."""
+    """Return ((8, 32), "f32") for `tensor<8x32xf32>`."""
     inside = kind.partition("<")[2].rpartition(">")[0].split(",")[0]
     *sizes, element = inside.split("x")
     return tuple(int(size) for size in sizes if size.isdigit()), element
 
 
 def skeleton(text: str) -> str:
-    """What is left of a graph when sizes and constants are taken out: graphs that differ only in shape share it."""
+    """Return a graph without sizes and constants. Graphs that differ only in shape have the same result."""
     bare = re.sub(r"dense<[^>]*>", "dense<>", text)
     bare = re.sub(r"tensor<([\dx]*x)?(\w+)[^>]*>", _rank, bare)
     bare = re.sub(r"array<i64[^>]*>|\[[\d:, ]*\]", "[]", bare)
@@ -137,7 +137,7 @@ def _signature(text: str) -> tuple[str, tuple[int, int], str]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the bracket closes that was opened before `start`."""
+    """Return the position of the bracket that closes the one opened before `start`."""
     depth = 1
     quoted = False
     for found in re.compile(r'["(){}<>\[\]]|->').finditer(text, start):

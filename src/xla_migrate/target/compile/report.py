@@ -61,7 +61,7 @@ def _graph(number: int, one: Verdict, place: Place) -> Iterator[str]:
 
 
 def kind(one: Verdict) -> str:
-    """What a graph does, in a word or two."""
+    """Return what a graph does, in a word or two."""
     phases = one.graph.phases
     if "optimizer step" in phases:
         return "training step" if "forward" in phases or "backward" in phases else "optimizer step"
@@ -159,7 +159,7 @@ def placed(problem: str, place: Place) -> str:
 
 
 def fitted_lines(found: Fitted, name: str) -> Iterator[str]:
-    """What came of `--fit`."""
+    """Yield the result of `--fit`."""
     if found.largest is None:
         yield f"--{found.option}: not even {found.too_large} fits {name}"
     elif found.too_large is None:

@@ -30,7 +30,7 @@ LEVELS = ("O0", "O1", "O2", "O3")
 
 @dataclass
 class CompileOptions:
-    """How to trace and compile.
+    """Options for tracing and compiling.
 
     Attributes:
         level: "O0" to "O3", or "" for the compiler's default.
@@ -61,7 +61,7 @@ class CompileOptions:
 
 @dataclass
 class CompileOutcome:
-    """What is known in the end.
+    """The result of a compilation.
 
     Attributes:
         topology: the topology that the graphs were compiled for.
@@ -230,7 +230,7 @@ def _say(options: CompileOptions, line: str) -> None:
 
 
 def summary(outcome: CompileOutcome) -> dict[str, int]:
-    """How many graphs there are of each status."""
+    """Return the number of graphs of each status."""
     counts = dict.fromkeys((FITS, TOO_LARGE, REFUSED, UNKNOWN), 0)
     for one in outcome.verdicts:
         counts[one.status] += 1

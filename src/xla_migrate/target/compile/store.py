@@ -1,4 +1,4 @@
-"""What the compiler said, kept, so that the same graph is not compiled again.
+"""The compiler's results, kept so that the same graph is not compiled again.
 
 A file for each in the user's cache folder; its name is a hash of all that the reply depends on: the graph's text, the
 topology, how many devices, the optimisation level, the compiler's versions, and the form of a reply.
@@ -16,7 +16,7 @@ _FORM = 1
 
 
 def folder() -> Path:
-    """Where they are."""
+    """Return the folder of the results."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
     return Path(base) / "xla-migrate" / "compiled"
 

@@ -63,7 +63,7 @@ class Traced:
 
 @dataclass
 class Tracing:
-    """What a script gave.
+    """The result of tracing a script.
 
     Attributes:
         graphs: in order of their first cut; equal texts are one.
@@ -207,7 +207,7 @@ def _wait(
 
 
 def read(records: Path) -> Tracing:
-    """What the processes of a tracing have told."""
+    """Return the results that the processes of a tracing have recorded."""
     out = Tracing()
     by_text: dict[str, Traced] = {}
     compiled: set[tuple[str, ...]] = set()  # texts, with the clones that torch_xla returns too

@@ -61,7 +61,7 @@ def _compiled(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def collectives(hlo: str) -> dict[str, int]:
-    """How many of each kind the program has."""
+    """Return the number of collectives of each kind in the program."""
     counted: dict[str, int] = {}
     for name in _COLLECTIVE.findall(hlo):
         counted[name] = counted.get(name, 0) + 1

@@ -1,4 +1,4 @@
-"""What to write in place of operations that targets often have no kernel for."""
+"""Alternatives to operations that targets often have no kernel for."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Missing:
 
 @dataclass
 class LookUp:
-    """What was looked up for a traced script.
+    """The operations that were looked up for a traced script.
 
     Attributes:
         operations: on the device, with a kernel or without.

@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What the profile in `[tool.xla-migrate.target]` says that launch files need.
+    """The part of the profile in `[tool.xla-migrate.target]` that launch files need.
 
     `kind` is "neuron", "tpu", "cpu", or empty if no machine is given. If not given, `devices` is 0 and
     `image` is empty.

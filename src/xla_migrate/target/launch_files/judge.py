@@ -28,7 +28,7 @@ _IGNORE = re.compile(r"#\s*xla-migrate:\s*ignore(?:\[(?P<codes>[^\]]*)\])?", re.
 
 
 def check_of(name: str, text: str) -> Check | None:
-    """What looks at a launch file of this name and content; None if it is none."""
+    """Return the check for a launch file of this name and content; None for other files."""
     if name == "pyproject.toml":
         return pyproject.check
     if name.endswith((".txt", ".in")):
@@ -53,7 +53,7 @@ def check_of(name: str, text: str) -> Check | None:
 
 
 def wanted_of(target: Mapping[str, object]) -> Wanted:
-    """What a checked `[tool.xla-migrate.target]` says that launch files need."""
+    """Return the part of a checked `[tool.xla-migrate.target]` that launch files need."""
     from ...compiler.machines import MACHINES
     from ...compiler.profile import FOR, of_table
 
@@ -105,7 +105,7 @@ def judge(
 def findings_without_fixes(
     text: str, name: str, selects: Callable[[str], bool]
 ) -> tuple[Diagnostic, ...]:
-    """What is found in the text of a launch file of this name, without fixes: it is part of another file."""
+    """Return the findings in the text of a launch file that is part of another file, without fixes."""
     check = check_of(name, text)
     found = _kept(check(text, Wanted()), text, selects) if check is not None else []
     return _rows([one._replace(edits=()) for one in found], text)

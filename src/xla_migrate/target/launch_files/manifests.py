@@ -103,7 +103,7 @@ def _in_pair(pair: Pair, wanted: Wanted) -> Iterator[Found]:
 
 
 def _start(node: yaml.Node) -> int:
-    """Where the characters of a scalar begin, behind its quote."""
+    """Return where the characters of a scalar begin, after its quote."""
     quoted = isinstance(node, yaml.ScalarNode) and node.style in ("'", '"')
     return int(node.start_mark.index) + quoted
 

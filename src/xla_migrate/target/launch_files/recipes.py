@@ -42,7 +42,7 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Where each line begins and ends, with its line end, and with those that it continues on."""
+    """Return where each line begins and ends, with its line end and its continuation lines."""
     for line in re.finditer(r"(?:[^\n\\]|\\\r?\n|\\)*(?:\n|\Z)", text):
         if line[0]:
             yield line.span()

@@ -20,7 +20,7 @@ _CHILD = "xla_migrate.target.profile.child"
 
 @dataclass(frozen=True)
 class Profiled:
-    """What a run left: its exit code, summaries by replica ("" for the only one), trace files.
+    """The result of a run: its exit code, summaries by replica ("" for the only one), trace files.
 
     `graphs` is the first process's count in `steps` optimizer steps, if counting was requested.
     """

@@ -20,7 +20,7 @@ _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 class Child:
-    """What runs one command after the other; made once, in the main thread.
+    """Runs one command after the other. Created once, in the main thread.
 
     Attributes:
         ended_by: the signal that has asked us to end, or None.

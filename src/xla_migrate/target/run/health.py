@@ -18,7 +18,7 @@ _PROBE = ("-m", "xla_migrate.target.run.health_probe")
 
 @dataclass
 class Replica:
-    """What one replica told: results by step, the step that it began last, whether it came to the end."""
+    """The report of one replica: results by step, the step that it began last, and if it came to the end."""
 
     rank: int
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Replica:
 
 @dataclass
 class Health:
-    """What was found.
+    """The results of all replicas.
 
     Attributes:
         replicas: those that came up, by rank.
@@ -42,7 +42,7 @@ class Health:
 
     @property
     def count(self) -> int:
-        """How many replicas there should be, as far as one has told."""
+        """Return the expected number of replicas, if a replica has reported it."""
         told = [r.results["device"].get("replicas", 1) for r in self.replicas if r.results]
         count: int = max([*told, len(self.replicas)])
         return count

@@ -56,7 +56,7 @@ def factors() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def matmul() -> dict[str, Any]:
-    """How many elements of a product differ from the exact ones."""
+    """Return the number of elements of a product that differ from the exact ones."""
     a, b = factors()
     place = xla.xla_device()
     product = (a.float().to(place) @ b.float().to(place)).cpu()

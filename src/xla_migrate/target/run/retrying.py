@@ -19,7 +19,7 @@ LONGEST = 300.0  # seconds between two starts, at most
 
 @dataclass(frozen=True)
 class RetryOptions:
-    """What to run and how often.
+    """The command, and how often it is started.
 
     Attributes:
         command: program and arguments.
@@ -41,7 +41,7 @@ class RetryOptions:
 
 
 class Runner(Protocol):
-    """What runs a command (`Child`, or a test's)."""
+    """The runner of a command (`Child`, or a test's)."""
 
     ended_by: int | None
     errors: str
@@ -91,7 +91,7 @@ def words(order: RetryOptions, checkpoint: Checkpoint | None) -> list[str]:
 
 
 def environment(checkpoint: Checkpoint | None, restarts: int) -> dict[str, str]:
-    """What the script can read."""
+    """Return the environment of the command, with what the script can read."""
     env = {k: v for k, v in os.environ.items() if k != RESUME}
     env[RESTARTS] = str(restarts)
     if checkpoint is not None:

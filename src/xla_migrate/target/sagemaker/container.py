@@ -1,4 +1,4 @@
-"""What a training job's container finds under /opt/ml, laid out in a folder from the request and the uploads."""
+"""Create the files that a training job's container has under /opt/ml, from the request and the uploads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Container:
     notes: list[str] = field(default_factory=list)
 
     def path(self, *parts: str) -> str:
-        """Where a path below /opt/ml lies in the folder."""
+        """Return the path in the folder for a path below /opt/ml."""
         return os.path.join(self.root, "opt", "ml", *parts)
 
     @property

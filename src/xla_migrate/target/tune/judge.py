@@ -28,7 +28,7 @@ class Estimate:
 
 @dataclass
 class Result:
-    """What became of one setting.
+    """The result of one setting.
 
     Attributes:
         trials: the timed runs.

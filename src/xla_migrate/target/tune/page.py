@@ -25,11 +25,11 @@ tr.winner td { background: var(--good-bg); } .remark { color: var(--soft); font-
 
 @dataclass
 class About:
-    """What the page says beside the outcome.
+    """Texts of the page in addition to the outcome.
 
     Attributes:
         conclusion: sentences, as in the terminal.
-        prices: rows of `told.price_rows`.
+        prices: rows of `text.price_rows`.
     """
 
     script: str

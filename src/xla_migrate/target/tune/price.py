@@ -20,7 +20,7 @@ class PriceError(ValueError):
 
 @dataclass(frozen=True)
 class Price:
-    """Of one instance type; `speed` is its throughput in terms of this machine's."""
+    """The price of one instance type; `speed` is its throughput relative to this machine."""
 
     instance: str
     dollars_per_hour: float

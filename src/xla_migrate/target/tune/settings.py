@@ -77,7 +77,7 @@ class Setting:
         return out
 
     def command(self, script: str, args: Sequence[str], env: Mapping[str, str]) -> str:
-        """What a shell is given to keep the setting."""
+        """Return the shell command that uses the setting."""
         variables = [f"{k}={shlex.quote(v)}" for k, v in self.environment(env).items()]
         return " ".join(
             [*variables, "python", shlex.quote(script), shlex.join(self.arguments(args))]

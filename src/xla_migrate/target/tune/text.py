@@ -80,7 +80,7 @@ def conclusion(
 
 
 def device(outcome: TuneOutcome) -> str:
-    """What it was measured on."""
+    """Return the device of the measurement."""
     return outcome.results[0].gate.device
 
 

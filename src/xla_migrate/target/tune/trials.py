@@ -58,7 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What every trial runs.
+    """The command that every trial runs.
 
     Attributes:
         replaced: the migrated files, by path in the project.

@@ -1,4 +1,4 @@
-"""What a verification compares the original with: the migrated files of its project, and their findings."""
+"""The migrated side of a verification: the files of the project, and their findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the original of a project is that was migrated in place: copies next to the files, git, or a folder."""
+"""Find the original of a project that was migrated in place: copies next to the files, git, or a folder."""
 
 from __future__ import annotations
 

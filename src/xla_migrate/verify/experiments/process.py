@@ -28,7 +28,7 @@ _LAUNCHERS = {"ChildFailedError", "ProcessRaisedException", "ProcessExitedExcept
 
 
 class Phase(str, Enum):
-    """What a run is doing."""
+    """The phase of a run."""
 
     STARTING = "starting"  # imports, data, the model: no step yet
     COMPILING = "compiling"
@@ -41,7 +41,7 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, for whoever shows it."""
+    """The progress of a run, for display."""
 
     side: str
     steps: int
@@ -102,7 +102,7 @@ def _log_files(project: Path) -> dict[str, int]:
 
 
 def _logs(project: Path, before: dict[str, int]) -> dict[str, str]:
-    """What the run wrote to such files, by path; large ones are left out."""
+    """Return the contents of the log files that the run wrote, by path; large ones are left out."""
     out = {}
     for name, changed in _log_files(project).items():
         path = project / name

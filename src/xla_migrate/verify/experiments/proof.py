@@ -97,7 +97,7 @@ class RunAgain:
 
 @dataclass
 class MoreRuns:
-    """What the first two runs called for besides, as `compare` takes it."""
+    """Runs that the first two made necessary, in the form for `compare`."""
 
     explained: ObservedRun | None = None
     written: tuple[ObservedRun, ObservedRun] | None = None

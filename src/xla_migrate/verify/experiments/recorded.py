@@ -36,7 +36,7 @@ BFLOAT16: Literal["bfloat16"] = "bfloat16"
 
 @dataclass(frozen=True)
 class Recorded:
-    """What became of a recording: its description and size, or the failure of a run."""
+    """The result of making a recording: its description and size, or the failure of a run."""
 
     about: RecordingFacts | None = None
     size: int = 0

@@ -11,7 +11,7 @@ from ..observe.plan import Dropout
 
 @dataclass(frozen=True)
 class Request:
-    """How both sides are run and judged.
+    """The settings of a verification for both sides.
 
     Attributes:
         script: the original.

@@ -66,7 +66,7 @@ class Ratios:
 
     @property
     def limit_of_losses(self) -> float:
-        """What so few losses allow: at 12, equally precise runs exceed it once in fifty times."""
+        """Return the limit for so few losses: at 12, equally precise runs exceed it once in fifty times."""
         return R_LIMIT * (1 + 2 / math.sqrt(self.count))
 
 

@@ -37,7 +37,7 @@ _BY_PLACE = {Check.GRAPHS, Check.STATIC_SHAPES, Check.HOST_READS, Check.NO_FALLB
 
 @dataclass(frozen=True)
 class MigrationFinding:
-    """What the rewriting dealt with, or left.
+    """A finding that the migration fixed or left.
 
     Attributes:
         code: of its rule.

@@ -243,7 +243,7 @@ def _numbers_verdict(
 def _judge_exactly(
     out: Comparison, allowed: float, followed: tuple[ObservedRun, ObservedRun], exact: Float64Runs
 ) -> None:
-    """What failed in float32, in float64 once more."""
+    """Judge again in float64 what failed in float32."""
     name, before = Check.NUMBERS, out.verdicts.pop()
     found = float64_check.divergence(exact, allowed)
     course = same_course(exact.reference, exact.target)
@@ -317,7 +317,7 @@ def _judge_printed(
     exact: Float64Runs | None,
     repeated: tuple[ObservedRun, ObservedRun] | None,
 ) -> list[Judgement]:
-    """Of the runs left alone; where training amplifies rounding, of those that took the same steps, or in float64."""
+    """Judge the free runs; if training amplifies rounding, the runs with the same steps, or in float64."""
     pairs = [(reference, target)]
     if followed is not None:
         pairs.append(followed)

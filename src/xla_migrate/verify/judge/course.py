@@ -60,7 +60,7 @@ def _parted(x: OptimizerStep, y: OptimizerStep) -> str:
 def _other_passes(
     x: OptimizerStep, y: OptimizerStep, before: OptimizerStep | None
 ) -> tuple[str, str]:
-    """What it means that a step comes after another number of backward passes."""
+    """Return the meaning of a step after another number of backward passes: (detail, line)."""
     theirs, ours = len(x.backwards), len(y.backwards)
     if not ours:
         first = f", after {before.where}," if before is not None and before.where else ""

@@ -120,7 +120,7 @@ class Update:
 
 @dataclass
 class Details:
-    """What is known of a process's first steps.
+    """The details of a process's first steps.
 
     Attributes:
         batches: by (loader, batch), both from 0.

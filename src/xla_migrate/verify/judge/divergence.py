@@ -1,4 +1,4 @@
-"""Where two runs first part: the step, the quantity, the tensor, and what that points to."""
+"""The first difference of two runs: the step, the quantity, the tensor, and the likely cause."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ONLY_ROUNDING = (
 
 
 class Quantity(str, Enum):
-    """What differs first."""
+    """The quantity that differs first."""
 
     INITIAL_WEIGHTS = "initial weights"
     PARAMETERS = "parameters"
@@ -73,7 +73,7 @@ class Divergence:
 
     @property
     def name(self) -> str:
-        """What differs, in words: "option lr", "rounding of the loss"."""
+        """Return the name of the difference: "option lr", "rounding of the loss"."""
         if self.quantity is Quantity.OPTION:
             return f"option {self.of}"
         if self.quantity is Quantity.ROUNDING:
@@ -229,7 +229,7 @@ def _initial(
 
 
 def _built(target: Trace, optimizer: int) -> str:
-    """Where the target builds the optimizer: it holds the tensors from there on."""
+    """Return the line at which the target creates the optimizer, which holds the tensors from then on."""
     known = target.optimizers.get(optimizer)
     return known.built if known is not None else ""
 
@@ -322,7 +322,7 @@ def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
 
 
 def _factors(a: OptimizerStep, exact: bool) -> tuple[float, float]:
-    """What gradients may differ by, in tolerances: (the norm of all, tensor by tensor)."""
+    """Return the limits for gradients, in tolerances: (the norm of all, tensor by tensor)."""
     if exact or a.event == 0:
         return FIRST_GRADIENT_FACTOR, FIRST_GRADIENT_FACTOR
     if a.step == 1:

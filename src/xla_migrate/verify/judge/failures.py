@@ -56,7 +56,7 @@ class Fault(str, Enum):
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong.
+    """The failure of a run.
 
     Attributes:
         fault: whose it was.

@@ -50,7 +50,7 @@ class Float64Runs:
 
 
 def divergence(exact: Float64Runs, allowed: float) -> Divergence | None:
-    """Where the two part in float64."""
+    """The first difference of the two runs in float64."""
     found = [
         first_divergence(a, b, allowed, followed=True, exact=True)
         for a, b in zip(exact.reference.traces, exact.target.traces, strict=False)
@@ -89,7 +89,7 @@ def rounding(
 
 
 def _losses(a: ObservedRun, b: ObservedRun) -> list[tuple[float, float, OptimizerStep]]:
-    """Of all processes, those that both have, with the step."""
+    """Return the losses that both runs have, of all processes, with the step."""
     return [
         (x.loss, y.loss, x)
         for s, t in zip(a.traces, b.traces, strict=False)

@@ -1,4 +1,4 @@
-"""How many graphs a run compiles, what causes them, and how many the whole training will compile."""
+"""The number of graphs that a run compiles, their causes, and the prediction for the whole training."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Check(str, Enum):
-    """What is judged. The value is how it is called in reports and in JSON."""
+    """The checks of a verification. The value is the name in reports and in JSON."""
 
     SAME_STEPS = "same steps"
     SAME_DATA = "same data"
@@ -60,7 +60,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was judged, how it came out, and the evidence.
+    """A check with its result and the evidence.
 
     Attributes:
         name: a `Check`; another name for what others judge (`Report.further`).

@@ -12,7 +12,7 @@ from .trace import OptimizerStep, Parameter, Trace
 
 @dataclass
 class ObservedRun:
-    """What a run left behind.
+    """The record of a run.
 
     Attributes:
         side: "reference" or "target".
@@ -56,5 +56,5 @@ class ObservedRun:
         return [step.loss for step in self.steps]
 
     def parameters(self, optimizer: int = 0) -> list[Parameter]:
-        """What an optimizer steps on."""
+        """Return the parameters of an optimizer."""
         return self.traces[0].parameters.get(optimizer, []) if self.traces else []

@@ -154,7 +154,7 @@ def _unit(number: str) -> float:
 
 @dataclass
 class _Unsteady:
-    """Where two runs of the same script print different numbers, by template: positions, and lines of another count."""
+    """Lines at which two runs of the same script differ, by template: positions, and lines of another count."""
 
     numbers: dict[str, set[int]] = field(default_factory=dict)
     counts: set[str] = field(default_factory=set)
@@ -206,7 +206,7 @@ def judge(
 def _streams(
     reference: ObservedRun, target: ObservedRun
 ) -> Iterable[tuple[Sequence[PrintedLine], Sequence[PrintedLine]]]:
-    """What is laid side by side: each process's output, then each log file that both wrote."""
+    """Return the texts that are compared: each process's output, then each log file that both wrote."""
     for a, b in zip(reference.traces, target.traces, strict=False):
         if a.printed is not None and b.printed is not None:
             yield a.printed, b.printed

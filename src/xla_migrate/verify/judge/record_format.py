@@ -1,4 +1,4 @@
-"""What the lines of a run's record hold, by kind: written by `observe`, read by `trace`.
+"""The fields of the lines of a run's record, by kind: written by `observe`, read by `trace`.
 
 Numbers are floats; JSON has no inf and nan, which are strings.
 """
@@ -54,7 +54,7 @@ class StepRecord(TypedDict):
 
 
 class ValuesRecord(TypedDict, total=False):
-    """What a step's tensors were, written when they are fetched."""
+    """The tensors of a step, written when they are fetched."""
 
     event: int
     losses: Numbers
@@ -79,7 +79,7 @@ class WritesRecord(TypedDict):
 
 
 class RecompileRecord(TypedDict):
-    """What made torch_xla compile, and how many graphs; `branch`: the `if` by which they differ from earlier ones.
+    """The cause of a compilation, and how many graphs; `branch`: the `if` by which they differ from earlier ones.
 
     `new`: calls of the script that had not run before took part.
     """
@@ -115,7 +115,7 @@ class ErrorRecord(TypedDict):
 
 
 class StoredRecord(TypedDict):
-    """What can be replayed: models with their initial weights, batches, and the steps that all batches of are stored."""
+    """The data for a replay: models with their initial weights, batches, and the steps whose batches are all stored."""
 
     models: int
     batches: int

@@ -63,7 +63,7 @@ class _Places:
 def _times(
     run: ObservedRun, tensor: str, original: Callable[[str], str]
 ) -> tuple[Counter[str], dict[str, str]]:
-    """How often each line of the original took part in a write, the innermost first; the lines' own places."""
+    """Return how often each line of the original took part in a write, and the lines' own places."""
     times: Counter[str] = Counter()
     places: dict[str, str] = {}
     for write in run.traces[0].writes.get(tensor, []):

@@ -1,4 +1,4 @@
-"""How far gradients and weights are apart, tensor by tensor."""
+"""Differences of gradients and weights, tensor by tensor."""
 
 from __future__ import annotations
 

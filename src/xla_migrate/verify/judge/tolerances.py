@@ -1,4 +1,4 @@
-"""How much two correct runs may differ, and why that much.
+"""The tolerances between two correct runs, and the reasons for them.
 
 Losses agree to the asked relative tolerance. What derives from them is less precise by nature:
 

@@ -1,4 +1,4 @@
-"""What a run left behind, as values: traces per process, steps, reads, compilations, failure."""
+"""The record of a run as values: traces per process, steps, reads, compilations, failure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Recompile:
-    """What made torch_xla compile: how many steps were over, file:line, the cause in words ("": not known).
+    """The cause of a compilation: finished steps, file:line, the cause in words ("": not known).
 
     `new`: calls of the script ran for the first time, as in a phase that begins late.
     `branch`: the `if` that only one of two graphs took, or "". `graphs`: how many were compiled.
@@ -84,7 +84,7 @@ class Movement:
 
 @dataclass(frozen=True)
 class Write:
-    """How often a tensor was written to by way of these lines, the innermost first."""
+    """The number of writes to a tensor through these lines, the innermost first."""
 
     lines: tuple[str, ...]
     times: int
@@ -154,7 +154,7 @@ class OptimizerStep:
 
 @dataclass
 class Trace:
-    """What one process of a run did.
+    """The record of one process of a run.
 
     `compiled` is torch_xla's account of its compilations, `lowered` where half precision was first asked
     for, `float16` if that was float16, `printed` what it printed (None where it was ended before it could tell), `loaded` the project's

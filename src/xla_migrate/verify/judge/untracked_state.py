@@ -1,4 +1,4 @@
-"""What training does beside the optimizers' steps: averaged weights, running statistics; and in which precision."""
+"""Changes by training outside of optimizer steps: averaged weights, running statistics, and the precision."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Rows = Mapping[str, Sequence[float]]  # parameter -> the summary of its gradient
 
 @dataclass(frozen=True)
 class WrongModule:
-    """Where two runs part.
+    """The first difference of two runs.
 
     Attributes:
         name: of the module in its model; "" outside of all modules.

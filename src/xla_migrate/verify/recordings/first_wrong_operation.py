@@ -15,7 +15,7 @@ _OF_PARAMETER = "the gradient of its "  # how `WrongModule.what` begins
 
 
 class StepDetails(NamedTuple):
-    """What a run records of one step: the calls of modules, and operations inside them."""
+    """The record of one step: the calls of modules, and operations inside them."""
 
     modules: ModuleCalls
     operations: Operations

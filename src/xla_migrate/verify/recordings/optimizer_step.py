@@ -193,7 +193,7 @@ def _near(expected: Sequence[float], one: ParameterUpdate) -> bool:
 
 
 def _moved(name: str, expected: Sequence[float], one: ParameterUpdate) -> str:
-    """Say how a parameter moves, and how it should."""
+    """Return how a parameter moves, and how it should."""
     wanted = [e - b for e, b in zip(expected, one.before, strict=True)]
     made = [a - b for a, b in zip(one.after, one.before, strict=True)]
     size = math.fsum(w * w for w in wanted)

@@ -38,7 +38,7 @@ class RecordingError(Exception):
 
 @dataclass(frozen=True)
 class RecordingFacts:
-    """What was recorded, where and how.
+    """A recording: its data, and where and how it was made.
 
     Attributes:
         kind: "CUDA", or "CPU stand-in" for CUDA calls that were sent to the CPU.

@@ -8,7 +8,7 @@ import torch
 
 
 class State:
-    """How many devices the script may see, and which one is current."""
+    """The number of devices that the script sees, and the current one."""
 
     count: int = 1
     current: int = 0

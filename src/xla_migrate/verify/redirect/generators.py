@@ -24,7 +24,7 @@ class Generator(torch._C.Generator):
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        """Where the script believes the generator to be."""
+        """The device that the script sees for the generator."""
         return torch.device("cpu") if self._claimed is None else device(self._claimed)
 
 

@@ -37,17 +37,17 @@ def index_of(tensor: torch.Tensor) -> int | None:
 
 
 def mark(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """Say that the tensor's memory is on CUDA device `index`."""
+    """Mark the tensor's memory as that of CUDA device `index`."""
     return _set(tensor, index)
 
 
 def unmark(tensor: torch.Tensor) -> torch.Tensor:
-    """Say that the tensor's memory is the host's."""
+    """Mark the tensor's memory as the host's."""
     return _set(tensor, None)
 
 
 def mark_storage(storage: Any, index: int | None) -> Any:
-    """Say that the storage is on CUDA device `index`, or the host's (None)."""
+    """Mark the storage as that of CUDA device `index`, or as the host's (None)."""
     setattr(storage, _MARK, index)
     return storage
 

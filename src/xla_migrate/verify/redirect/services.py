@@ -26,7 +26,7 @@ NAME = "redirected CUDA device (CPU)"
 
 
 class Unsupported(RuntimeError):
-    """What a redirected run cannot do; the message names the call and what to do."""
+    """A call that a redirected run cannot make; the message names the call and what to do."""
 
 
 def refuse(what: str, advice: str) -> Callable[..., Any]:

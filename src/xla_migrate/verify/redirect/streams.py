@@ -22,7 +22,7 @@ class Stream:
 
     @property
     def device(self) -> torch.device:
-        """Where the stream runs."""
+        """The device of the stream."""
         return device(self.device_index)
 
     def wait_event(self, event: RedirectedEvent) -> None:

@@ -161,7 +161,7 @@ def _pin_memory(self: torch.Tensor, device: Any = None) -> torch.Tensor:
 
 
 def pin(tensor: torch.Tensor) -> torch.Tensor:
-    """Say that the tensor's memory is pinned."""
+    """Mark the tensor's memory as pinned."""
     setattr(tensor.untyped_storage(), _PINNED, True)
     return tensor
 

@@ -98,5 +98,5 @@ def meaning(name: str) -> str:
 
 
 def advice(name: str) -> str:
-    """What to do where it fails."""
+    """Return the advice for a failed verdict."""
     return _SENTENCES[name][1] if isinstance(name, Check) else ""

@@ -33,7 +33,7 @@ _FAULTS = {
 
 
 class Conclusion(str, Enum):
-    """What a verification comes to. The value is how it is called in reports and in JSON."""
+    """The result of a verification. The value is its name in reports and in JSON."""
 
     PROVEN = "proven"
     DIFFERS = "differs"
@@ -129,7 +129,7 @@ class Report:
 
     @property
     def conditions(self) -> str:
-        """What the comparison holds for: precision, autocast, dropout, steps and processes."""
+        """Return the conditions of the comparison: precision, autocast, dropout, steps and processes."""
         given = self.settings
         precision = given.get("precision", "float32")
         autocast = "autocast off" if precision == "float32" else "autocast as in the script"
@@ -218,7 +218,7 @@ class Report:
         return sorted(((c, w, n) for (c, w), n in times.items()), key=lambda row: -row[2])
 
     def notes(self) -> list[str]:
-        """What the reader has to know to believe it."""
+        """Return the notes that a reader needs to trust the result."""
         out = []
         reference, target = self.comparison.reference, self.comparison.target
         if reference.redirected:

@@ -94,7 +94,7 @@ def _date(iso: str) -> str:
 
 
 def _about(report: Report) -> str:
-    """Who made it, when, where, with what, and how to make it again."""
+    """Return version, date, host, environment, and the command that repeats the run."""
     made = report.origin
     rows = [
         ("made by", f"xla-migrate {made.version}".strip()),
@@ -169,7 +169,7 @@ def _verdicts(report: Report) -> str:
 
 
 def _tensors(report: Report) -> str:
-    """How many tensors were compared, and those that are furthest apart."""
+    """Return how many tensors were compared, and those that differ most."""
     tensors = report.comparison.tensors
     if not tensors:
         return ""

@@ -33,7 +33,7 @@ class Line:
 
 @dataclass
 class Chart:
-    """What is drawn.
+    """A chart.
 
     Attributes:
         label: what the numbers are, with their unit.

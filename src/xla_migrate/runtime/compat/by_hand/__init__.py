@@ -1,4 +1,4 @@
-"""What torch_xla alone has, under the names that it has there: ``xla.spmd.Mesh``, ``xla.profiler.Trace``.
+"""Features that only torch_xla has, under its own names: ``xla.spmd.Mesh``, ``xla.profiler.Trace``.
 
 Scripts that were written for torch_xla by hand go on using it (`xla-migrate --from torch_xla`). On XLA each name is
 torch_xla's own object, so that nothing changes. Elsewhere it is the stand-in of this folder: a mesh is of this process's one

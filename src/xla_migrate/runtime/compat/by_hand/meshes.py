@@ -127,7 +127,7 @@ def get_global_mesh() -> Mesh | None:
 
 @dataclass
 class ShardingSpec:
-    """How a batch is split: over one device, not at all. Device loaders take it, and leave the batch as it is."""
+    """How a batch is split: on one device, not at all. Device loaders accept it and keep the batch unchanged."""
 
     mesh: Mesh
     partition_spec: Sequence[Any]
@@ -156,7 +156,7 @@ mark_sharding_with_gradients = annotate_custom_sharding = mark_sharding
 
 
 def _check(mesh: Mesh, partition_spec: Sequence[Any]) -> None:
-    """What torch_xla refuses is refused here, too: axes that the mesh lacks."""
+    """Raise if the mesh lacks an axis, as torch_xla does."""
     for part in partition_spec:
         for axis in part if isinstance(part, tuple | list) else (part,):
             if isinstance(axis, str):

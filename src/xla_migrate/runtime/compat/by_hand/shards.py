@@ -137,7 +137,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         return [(n.replace(_INNER, ""), p) for n, p in self.named_parameters()]
 
     def get_shard_metadata(self) -> dict[str, Any]:
-        """What ``consolidate_sharded_state_dicts``, here and of torch_xla, has to know of the parts."""
+        """Return what ``consolidate_sharded_state_dicts`` needs to know about the parts."""
         named = self.get_original_names_and_sharded_parameters()
         return {
             "shard_info": {

@@ -65,7 +65,7 @@ class _Saved:
 
 
 class _Reader(pickle.Unpickler):
-    """Of what a manager has noted of a checkpoint, torch_xla's or this one."""
+    """Loads a manager's notes on a checkpoint, torch_xla's or this module's."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("datetime", "datetime"):

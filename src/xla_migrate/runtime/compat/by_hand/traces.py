@@ -20,7 +20,7 @@ _running: list[profile] = []
 
 
 class _Server:
-    """What keeps torch_xla's server alive; here there is none."""
+    """The object that keeps torch_xla's server alive; here there is no server."""
 
 
 def start_server(port: int, only_on_master: bool = True) -> object:

@@ -139,7 +139,7 @@ class MpModelWrapper:
 
 
 class MpSerialExecutor:
-    """What processes do one after another."""
+    """Runs a function in one process after the other."""
 
     def __init__(self) -> None:
         self._lock = torch.multiprocessing.Lock()
@@ -153,7 +153,7 @@ class MpSerialExecutor:
 
 
 class RateTracker:
-    """What is added, by the second: smoothed, and from the start."""
+    """The rate per second: smoothed, and from the start."""
 
     def __init__(self, smooth_factor: float | None = None) -> None:
         given = float(os.environ.get("RATE_TRACKER_SMOOTHING", 0.4))

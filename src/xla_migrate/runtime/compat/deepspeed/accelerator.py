@@ -10,7 +10,7 @@ from ... import device_functions, devices, precision, processes, randomness, ste
 
 
 class Accelerator:
-    """What ``get_accelerator()`` gives; for what is not here, ask ``xla_migrate.runtime``."""
+    """The result of ``get_accelerator()``. For other functions, use ``xla_migrate.runtime``."""
 
     def device_name(self, device_index: int | None = None) -> str:
         """The device as a text that torch takes."""
@@ -33,7 +33,7 @@ class Accelerator:
         devices.set_device(device_index)
 
     def device_count(self) -> int:
-        """How many devices the host has."""
+        """Return the number of devices of the host."""
         return devices.device_count()
 
     def is_available(self) -> bool:

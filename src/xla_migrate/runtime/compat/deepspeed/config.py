@@ -39,7 +39,7 @@ _OF_KERNELS = frozenset({"torch_adam", "fp32_optimizer_states", "fused", "set_gr
 
 @dataclass(frozen=True)
 class Config:
-    """What the engine needs to know.
+    """The settings of the engine.
 
     Attributes:
         micro_batch: samples of one replica's batch; 0 if it is not given.
@@ -159,7 +159,7 @@ def _check(table: Mapping[str, Any]) -> None:
 
 
 def _zero(table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of ZeRO; `true` is stage 1."""
+    """Return the settings of ZeRO; `true` means stage 1."""
     said = table.get("zero_optimization") or {}
     return {"stage": 1} if said is True else said
 

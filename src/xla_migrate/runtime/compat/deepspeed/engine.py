@@ -107,7 +107,7 @@ def initialize(
 
 
 class DeepSpeedEngine(nn.Module):
-    """What ``initialize`` returns; attributes that it does not have are the model's."""
+    """The engine that ``initialize`` returns. Other attributes are the model's."""
 
     def __init__(
         self, model: nn.Module, config: Config, parameters: Any, optimizer: Any, scheduler: Any
@@ -184,7 +184,7 @@ class DeepSpeedEngine(nn.Module):
         return (self.micro_steps + 1) % self.gradient_accumulation_steps() == 0
 
     def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
-        """Whether the next ``step`` updates, from now on by hand."""
+        """Set if the next ``step`` updates. From now on, the script decides it."""
         self._boundary = is_boundary
 
     @contextlib.contextmanager
@@ -310,7 +310,7 @@ class DeepSpeedEngine(nn.Module):
         load_module_only: bool = False,
         **_: Any,
     ) -> tuple[str | None, dict[str, Any] | None]:
-        """What ``save_checkpoint`` wrote; of DeepSpeed's own checkpoints the model.
+        """Load what ``save_checkpoint`` wrote, or the model of DeepSpeed's own checkpoints.
 
         Returns:
             The path, and the client's state; None and None if there is no ``latest``.

@@ -1,4 +1,4 @@
-"""Where torch_xla would compile and run what is pending: the graph is taken there, once for each that is new."""
+"""Take the graph at each place where torch_xla would compile and run what is pending, once for each new graph."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Tracer:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """What is cut in here is cut by a checkpoint."""
+        """Mark graphs that end in here as ended by a checkpoint."""
         self._saving += 1
         try:
             yield
@@ -127,11 +127,11 @@ class Tracer:
             raise TrainingStopped
 
     def end(self) -> None:
-        """Say that the script has come to its end."""
+        """Record that the script has come to its end."""
         records.write("end", steps=phases.steps)
 
     def _take_live(self) -> list[torch.Tensor]:
-        """What was pending, of what Python knows."""
+        """Take the graph of all pending tensors that Python knows, and return these tensors."""
         visible = self._visible()
         need = self._library._check_tensor_need_materialization([t for _, t in visible])
         pending = [pair for pair, needed in zip(visible, need, strict=True) if needed]

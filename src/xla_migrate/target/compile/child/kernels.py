@@ -101,7 +101,7 @@ class _Fallbacks:
         )
 
     def _counts(self, op: Any) -> dict[str, int | None]:
-        """Of the operation; of all if it has no kernel, since it may be made of others."""
+        """Return the counters of an operation, or of all operations if it has no kernel."""
         names = {op.name(), op._schema.name}
         if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "XLA"):
             names |= {n for n in self._library._xla_counter_names() if n.startswith("aten::")}

@@ -1,4 +1,4 @@
-"""What the script did since the last cut: forward, backward, optimizer steps, evaluation, saving."""
+"""The phases of the script since the last graph ended: forward, backward, optimizer steps, evaluation, saving."""
 
 from __future__ import annotations
 

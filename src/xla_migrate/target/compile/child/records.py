@@ -38,6 +38,6 @@ def keep(name: str, text: str) -> str:
 
 
 def crash_file() -> Any:
-    """Where Python writes its stack if the process is aborted. Stays open."""
+    """Return the file to which Python writes its stack if the process is aborted. Stays open."""
     assert _folder is not None
     return _open(_folder / f"crash.{os.getpid()}.txt", "w", encoding="utf-8")

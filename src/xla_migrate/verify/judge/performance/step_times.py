@@ -1,4 +1,4 @@
-"""Where the migrated script's steps spend their time, and what they cost besides: honest figures.
+"""The time of the migrated script's steps by part, and their other costs.
 
 The parts of a step are disjoint and add up to it. Compilation is reported separately: it happens once, whatever the number of
 steps. Work on the device is asynchronous, so it is reported as the share of time in which the device is busy, not as a
@@ -99,7 +99,7 @@ def figures(
 
 
 def count(iteration: Iteration, name: str) -> float:
-    """What torch_xla counted under a name, of all steps of an iteration together."""
+    """Return the sum of one of torch_xla's counters over the steps of an iteration."""
     return sum(step.counts.get(name, 0) for step in iteration)
 
 

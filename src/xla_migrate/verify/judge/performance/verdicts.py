@@ -259,7 +259,7 @@ def _host_reads(
 
 
 def _places(steps: list[list[OptimizerStep]]) -> list[Read]:
-    """Where the target reads, most first."""
+    """Return the lines of the target's reads, the most frequent first."""
     times: dict[tuple[str, str], int] = {}
     for iteration in steps:
         for step in iteration:

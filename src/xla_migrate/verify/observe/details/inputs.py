@@ -1,4 +1,4 @@
-"""What the script passes to its outermost modules (models, loss functions) in each step."""
+"""The inputs that the script passes to its outermost modules (models, loss functions) in each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch's functions return inside modules, its gradients, and which functions take it.
+"""Results of torch's functions inside modules, their gradients, and the functions that take them.
 
 Recorded are the functions that are called, not those that they call.
 """

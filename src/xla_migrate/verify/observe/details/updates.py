@@ -1,4 +1,4 @@
-"""What an optimizer step is given and what it makes: parameters, gradients and state at fixed elements.
+"""The inputs and results of an optimizer step: parameters, gradients and state at fixed elements.
 
 With the optimizer's class and options, these elements are enough to compute the step again, elsewhere, for every
 optimizer that treats elements apart. For other optimizers, small tensors are recorded whole.

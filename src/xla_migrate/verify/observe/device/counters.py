@@ -1,4 +1,4 @@
-"""What torch_xla counted in a step.
+"""The counters of torch_xla in a step.
 
 The harness's own reads are subtracted; its other work is part of the step's graph and adds no launch.
 """

@@ -32,7 +32,7 @@ def later(tensors: list[torch.Tensor], use: Callable[[list[list[float]]], None])
 
 
 def real_device(tensor: torch.Tensor) -> torch.device:
-    """Where the tensor is, whatever a redirected run makes it say."""
+    """Return the device of the tensor, whatever a redirected run makes it report."""
     with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
         device: torch.device = torch._C.TensorBase.device.__get__(tensor)
     return device

@@ -1,4 +1,4 @@
-"""Where operations run on the CPU because the device has no kernel for them: torch_xla only counts them."""
+"""The lines of operations that run on the CPU because the device has no kernel. torch_xla only counts them."""
 
 from __future__ import annotations
 

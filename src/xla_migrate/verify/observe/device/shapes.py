@@ -1,4 +1,4 @@
-"""What made torch_xla compile again: the first call whose shapes or numbers differ from an earlier graph's.
+"""The causes of compilations: the first call whose shapes or numbers differ from an earlier graph's.
 
 torch_xla reports the line of the step mark, where all graphs are compiled. So, in a separate run
 (`Plan.explain`), every torch function that the script calls on its device is recorded with the shapes it
@@ -66,7 +66,7 @@ class TorchCall:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What has to be the same for the same graph."""
+        """The properties that are equal in equal graphs."""
         return self.name, self.takes, self.gives, self.fixed
 
 

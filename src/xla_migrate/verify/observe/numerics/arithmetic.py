@@ -210,7 +210,7 @@ def _wide(value: Any, is_written: bool, written: Written) -> Any:
 
 
 def _narrow_again(out: Any, written: Written) -> Any:
-    """What an operation in place returns is the tensor that it was called on."""
+    """Return the tensor that an operation in place was called on."""
     if isinstance(out, (list, tuple)):
         return type(out)(_narrow_again(o, written) for o in out)
     return next((narrow for narrow, result in written if result is out), out)

@@ -63,7 +63,7 @@ def stream() -> torch.Generator:
 
 
 def seed(value: int) -> None:
-    """What `torch.manual_seed` does to the device.
+    """Seed the device as `torch.manual_seed` does.
 
     Not while data are loaded: data sets that seed by index (torchvision's FakeData) do so between two
     draws of the original, and whenever a loader that reads ahead gets to it.

@@ -1,4 +1,4 @@
-"""What the script prints, line by line, with the line of the script that printed it.
+"""The script's output, line by line, with the line of the script that printed it.
 
 Written to the record at the very end of the process, so that what a migrated script prints late, after its loop or
 at its exit, is there too. Processes that did not train leave none.

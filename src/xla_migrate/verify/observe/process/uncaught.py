@@ -1,4 +1,4 @@
-"""How the script ended, told by itself: its exception, or that it reached its end."""
+"""The end of the script: its exception, or a note that it reached its end."""
 
 from __future__ import annotations
 

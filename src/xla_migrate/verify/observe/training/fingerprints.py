@@ -222,7 +222,7 @@ def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
 
 
 def moved(parameters: Sequence[torch.Tensor], before: torch.Tensor) -> torch.Tensor:
-    """How far each parameter is from its copy (2-norm), by its sample."""
+    """Return the distance of each parameter from its copy (2-norm), by its sample."""
     now = [_sample(p.detach()) for p in parameters]
     sizes = [x.numel() for x in now]
     shares = [p.numel() / max(size, 1) for p, size in zip(parameters, sizes, strict=True)]

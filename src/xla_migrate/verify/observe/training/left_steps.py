@@ -32,7 +32,7 @@ class _Told(Protocol):
 
 
 def watch(patches: Patches, tap: _Told) -> None:
-    """Tell `tap` of such steps, once the script has imported the runtime."""
+    """Report such steps to `tap`, once the script has imported the runtime."""
     runtime = next((sys.modules[name] for name in _STEPS if name in sys.modules), None)
     if runtime is None or hasattr(runtime.step_if, "__wrapped__"):
         return

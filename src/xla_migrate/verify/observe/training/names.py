@@ -84,7 +84,7 @@ def copies(stepped: set[int]) -> list[Copy]:
 
 
 def _shapes(tensors: Sequence[torch.Tensor]) -> tuple[torch.Size, ...]:
-    """Of what is compared: matrices and what has more dimensions, in floating point."""
+    """Return the shapes that are compared: of floating-point tensors with two dimensions or more."""
     return tuple(t.shape for t in tensors if t.dim() >= 2 and t.is_floating_point())
 
 

@@ -1,4 +1,4 @@
-"""What each optimizer step did: an event with losses, gradients, weights, counts and times.
+"""Records of optimizer steps: an event with losses, gradients, weights, counts and times.
 
 torch calls global hooks around the `step` of every `torch.optim.Optimizer`, wrapped or subclassed.
 Three kinds of steps they do not see are made events too: a step that a loss scaler skipped, the

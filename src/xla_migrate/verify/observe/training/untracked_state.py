@@ -1,4 +1,4 @@
-"""What no optimizer steps on, and training moves all the same: averaged weights (EMA), running statistics.
+"""Tensors that training changes without an optimizer: averaged weights (EMA), running statistics.
 
 Looked at before the first step and at the end, since that is enough to see that an update is lost, doubled,
 or made where it should not be (batch norm in training mode while the script evaluates).
@@ -56,7 +56,7 @@ def _same(group: Named) -> Callable[[], Named]:
 
 
 def _of(copy: names.Copy) -> Callable[[], Named]:
-    """What there is to compare of a copy, whatever tensors it holds by then."""
+    """Return the tensors of a copy that can be compared, whatever it holds by then."""
     return lambda: [(name, t) for name, t in names.within(copy) if _is_compared(name, t)]
 
 

@@ -1,4 +1,4 @@
-"""Where the script writes to what no optimizer steps on: averages, and the counts of batch norms.
+"""The lines that write to tensors without an optimizer: averages, and the counts of batch norms.
 
 In a separate run (`Plan.explain`), since every torch function is watched. An attribute marks a watched tensor or
 a view of one; its version shows that it was written to. If a dict's average is
