@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -121,6 +122,16 @@ def test_errors_are_of_the_asked_size_and_the_same_each_time() -> None:
     assert 9e-4 < off.max() <= 1.001e-3
     with Computing(False, 1e-3), clock.harness():
         assert torch.equal(x * 1.0, x)  # what the harness computes is right
+
+
+def test_numbers_of_the_script_are_cast_as_it_says() -> None:
+    """Only in float64 everywhere is a cast to float32 ours."""
+    numbers = np.zeros(3)
+    with Computing(False, 1e-3):
+        assert torch.FloatTensor(numbers).dtype is torch.float32
+        assert torch.from_numpy(numbers).float().dtype is torch.float32
+    with Computing(True):
+        assert torch.from_numpy(numbers).float().dtype is torch.float64
 
 
 def test_probabilities_stay_probabilities() -> None:

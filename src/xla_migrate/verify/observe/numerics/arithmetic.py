@@ -91,7 +91,7 @@ class Computing(TorchDispatchMode):
 
     def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func._schema.name in _MOVES:
-            return func(*args, **_kept_wide(func, args, kwargs))
+            return func(*args, **(_kept_wide(func, args, kwargs) if self.wide else kwargs))
         if func._schema.name == _UNSCALE:
             factor = torch.ops.aten._to_copy.default(args[2], dtype=torch.float32)
             return func(args[0], args[1], factor)
