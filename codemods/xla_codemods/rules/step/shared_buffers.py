@@ -113,15 +113,18 @@ def _is_an_entry(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 
 def _is_being_made(script: Script, node: ast.AST) -> bool:
-    """True if `node` stands in a module's constructor, or what that alone calls: the module is on the host still."""
+    """True if `node` stands in the constructor of a module, or in what that alone calls: the module is on the host still.
+
+    An agent's constructor may have moved its networks.
+    """
     function = script.function(node)
     if function is None or function.name == "__init__":
-        return function is not None
+        return function is not None and script.is_in_a_module(function)
     calls = [call for call, _ in script.index.calls_of(function.name)]
     if not calls or script.source.text.count(f"{function.name}(") > len(calls) + 1:
         return False  # what is called on lines that are not indexed is not seen
     around = [script.function(call) for call in calls]
-    return all(f is not None and f.name == "__init__" for f in around)
+    return all(f is not None and f.name == "__init__" and script.is_in_a_module(f) for f in around)
 
 
 def _bare(node: ast.expr) -> ast.expr:

@@ -43,3 +43,29 @@ def test_a_copy_of_a_parameter_to_an_entry(line: str, after: str) -> None:
 )
 def test_other_copies_stay(line: str) -> None:
     assert f"    {line}\n" in migrated(SOURCE.format(line=line))
+
+
+COPY = "for p, q in zip(target.parameters(), net.parameters()): p.data.copy_(q.data)"
+CONSTRUCTOR = """
+import torch
+from torch import nn
+
+{function}
+
+class Agent({base}):
+    def __init__(self):
+        net = self.net = nn.Linear(4, 4).to("cuda")
+        target = self.target = nn.Linear(4, 4).to("cuda")
+        {line}
+"""
+FUNCTION = f"def hard_update(target, net):\n    {COPY}"
+
+
+@pytest.mark.parametrize(("base", "copies"), [("object", 1), ("nn.Module", 0)])
+@pytest.mark.parametrize(("function", "line"), [(FUNCTION, "hard_update(target, net)"), ("", COPY)])
+def test_an_agents_constructor_may_copy_on_the_device(
+    base: str, copies: int, function: str, line: str
+) -> None:
+    """A module's constructor runs on the host; an agent moves its networks first."""
+    result = migrated(CONSTRUCTOR.format(base=base, function=function, line=line))
+    assert result.count("copy_(q.data * 1)") == copies
