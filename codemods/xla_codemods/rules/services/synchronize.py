@@ -32,8 +32,8 @@ Use `xla.synchronize()`, which ends the graph and waits.
      return time.time() - start
 ```
 
-In a file that measures no time and has no non-blocking copy to the host, a synchronisation in
-each step only prevents the host from tracing the next step. It is removed:
+If the function and the step measure no time, and the file has no non-blocking copy to the host, a
+synchronisation in each step only prevents the host from tracing the next step. It is removed:
 
 ```diff
  import torch
@@ -83,7 +83,7 @@ RULE = Rule("XLA121", "synchronize", of_what_runs=True)
 
 _NAMES = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 _MESSAGE = "the call does not wait for the XLA device: use `xla.synchronize`"
-_IN_EACH_STEP = "the wait in every step leaves the device idle while the host traces the next step, and the file measures no time: remove the call"
+_IN_EACH_STEP = "the wait in every step leaves the device idle while the host traces the next step, and no time is measured there: remove the call"
 _CLOCK = Pattern(r"(?:^|_)(?:time|timer|timeit|clock|elapsed|perf|tic|toc|event)(?:_|$)")
 
 
@@ -94,7 +94,7 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     statement = script.parent(call)
     if isinstance(statement, ast.Expr) and call in in_each_step(script):
-        if not script.cached(_reads_a_clock) and not script.cached(_copies_to_the_host):
+        if not _reads_a_clock(script, call) and not script.cached(_copies_to_the_host):
             yield RULE.finding(script, call, _IN_EACH_STEP, remove(statement))
             return
     text, holes = script.devices.given(device_argument(call))
@@ -102,11 +102,20 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     yield RULE.finding(script, call, _MESSAGE, edit)
 
 
-def _reads_a_clock(script: Script) -> bool:
-    """True if something in the file is called a clock or a time: `time.time()`, `timer.tick()`, `start.elapsed_time(end)`."""
-    named = [node.id for node, _ in script.index.of(ast.Name)]
-    named += [node.attr for node, _ in script.index.of(ast.Attribute)]
-    return any(_CLOCK.search(name.lower()) for name in named)
+def _reads_a_clock(script: Script, call: ast.Call) -> bool:
+    """True if something in the function of `call`, or in each step, is called a clock or a time: `time.time()`,
+    `timer.tick()`, `start.elapsed_time(end)`.
+    """
+    steps, function = in_each_step(script), script.function(call)
+    return any(
+        node in steps or script.function(node) is function for node in script.cached(_clocks)
+    )
+
+
+def _clocks(script: Script) -> list[ast.expr]:
+    names = [(node, node.id) for node, _ in script.index.of(ast.Name)]
+    attributes = [(node, node.attr) for node, _ in script.index.of(ast.Attribute)]
+    return [node for node, name in (*names, *attributes) if _CLOCK.search(name.lower())]
 
 
 def _copies_to_the_host(script: Script) -> bool:

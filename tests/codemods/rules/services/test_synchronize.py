@@ -106,3 +106,27 @@ def test_a_wait_for_a_copy_to_the_host_stays(copy: str, stays: bool) -> None:
     source = STEP.replace("import time\n", "").replace(", timer", "")
     after = migrated(source.replace("LINE", f"{copy}; torch.cuda.synchronize()"))
     assert ("xla.synchronize()" in after) is stays
+
+
+@pytest.mark.parametrize(("around", "stays"), [("main", False), ("train", True)])
+def test_a_clock_around_all_steps_measures_none_of_them(around: str, stays: bool) -> None:
+    clock = {"main": "pass", "train": "pass", around: "start = time.time()"}
+    source = f"""
+import time
+import torch
+
+def train(model, batches, optimizer):
+    {clock["train"]}
+    for x in batches:
+        loss = model(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+
+def main(model, batches, optimizer):
+    {clock["main"]}
+    train(model, batches, optimizer)
+    print("done")
+"""
+    assert ("xla.synchronize()" in migrated(source)) is stays
