@@ -175,11 +175,31 @@ def _package(size: int) -> dict[str, bytes]:
     }
 
 
+_CUT = """
+import torch
+
+def train(model, load, optimizer, width):
+    for step in range(100):
+        x = load(step)
+        {changes}
+        loss = model.cuda()(x[:, step : step + width]).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def _changed(size: int) -> dict[str, bytes]:
+    """Return a loop that changes a value of unknown type again and again, if a condition holds."""
+    changes = (f"if step > {i}:\n            x = x.part_{i}(x)[{i}]" for i in range(size))
+    return {"train.py": _CUT.format(changes="\n        ".join(changes)).encode()}
+
+
 _SHAPES: dict[str, tuple[Callable[[int], dict[str, bytes]], int]] = {
     "one file of many functions": (_one_file, 15),
     "modules that share helpers": (_sharing, 10),
     "modules that call one trainer": (_one_trainer, 10),
     "a package and its examples": (_package, 8),
+    "a value that changes": (_changed, 3),
 }
 
 
