@@ -156,10 +156,13 @@ class Batches:
 
     def _reads(self, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
         """Yield the reads of the names that `node` is unpacked into, unless they are bound to what was moved before."""
+        stores: dict[str, list[ast.expr]] = {}
         for read, path in unpacked(self.script, node):
             given = [b.value for b in self.script.reaching(read) if isinstance(b.node, ast.Assign)]
-            given += [assign.value for assign in self._stores(read)]
-            if not any(v and _end(v) <= _start(read) and self._moving(v) for v in given):
+            if read.id not in stores:
+                stores[read.id] = [assign.value for assign in self._stores(read)]
+            before = (v for v in (*given, *stores[read.id]) if v and _end(v) <= _start(read))
+            if not any(map(self._moving, before)):
                 yield read, path
 
     def _stores(self, read: ast.Name) -> Iterator[ast.Assign]:

@@ -334,7 +334,7 @@ def _is_loss(script: Script, func: ast.expr) -> bool:
 def _is_backwarded(script: Script, node: ast.expr) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
     given, is_here = partial(_given_losses, script), partial(_is_backwarded_here, script)
-    return all_ends([node], given, is_here)
+    return is_here(node) or all_ends(given(node), given, is_here)
 
 
 def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
