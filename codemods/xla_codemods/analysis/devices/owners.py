@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from ...flow.closure import reach
 from ..inference.values import TENSOR
 from ..projects.callees import View
-from ..projects.passed_arguments import PassedArguments, passed_arguments
+from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
 from ..scopes import FunctionNode, Scope
 
 if TYPE_CHECKING:
     from ..script import Script
+
+Found = tuple[View, ast.ClassDef]
 
 
 def has_own_method(
@@ -31,35 +33,44 @@ def has_own_method(
     scope = scope or script.index.scope(owner)
     if script.value(owner, scope).has(TENSOR):
         return False
-    passed = passed_arguments(script)
-    callees = passed.callees
+    callees = passed_arguments(script).callees
     return any(
         callees.method(*found, method) is not None or any(callees.attributes(*found, method))
-        for found in _classes(passed, owner, scope)
+        for found in _classes(script, owner, scope)
     )
 
 
 def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
     """Yield the methods of that name of the program's classes that `owner` may be an object of."""
-    passed = passed_arguments(script)
-    scope = script.index.scope(owner)
-    for found in _classes(passed, owner, scope):
-        target = passed.callees.method(*found, method)
+    callees = passed_arguments(script).callees
+    for found in _classes(script, owner, script.index.scope(owner)):
+        target = callees.method(*found, method)
         if target is not None:
             yield target.function
 
 
-def _classes(
-    passed: PassedArguments, node: ast.expr, scope: Scope
-) -> Iterator[tuple[View, ast.ClassDef]]:
+def _classes(script: Script, node: ast.expr, scope: Scope) -> Iterator[Found]:
     """Yield the program's classes that `node` may be an object of."""
-    sources, callees = ValueSources(passed), passed.callees
+    objects = script.cached(_Objects)
+    places = reach([Place(node, scope, objects.callees.home)], lambda place: objects.of(place)[1])
+    yield from (found for place in places if (found := objects.of(place)[0]) is not None)
 
-    def class_of(place: Place) -> tuple[View, ast.ClassDef] | None:
-        return callees.object_class(place.view, place.node, place.scope) if not place.path else None
 
-    def step(place: Place) -> Iterator[Place]:
-        return iter(()) if class_of(place) else sources.of(place)
+class _Objects:
+    """The class of each place, or else the places that its value comes from; each is found once for a file."""
 
-    found = map(class_of, reach([Place(node, scope, callees.home)], step))
-    yield from (each for each in found if each is not None)
+    def __init__(self, script: Script) -> None:
+        passed = passed_arguments(script)
+        self.callees = passed.callees
+        self._sources = ValueSources(passed)
+        self._known: dict[Place, tuple[Found | None, tuple[Place, ...]]] = {}
+
+    def of(self, place: Place) -> tuple[Found | None, tuple[Place, ...]]:
+        if place not in self._known:
+            is_whole = not place.path
+            found = (
+                self.callees.object_class(place.view, place.node, place.scope) if is_whole else None
+            )
+            more = () if found is not None else tuple(self._sources.of(place))
+            self._known[place] = found, more
+        return self._known[place]

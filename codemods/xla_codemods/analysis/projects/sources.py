@@ -13,7 +13,7 @@ from ..syntax import returned
 from .callees import Target, View, filled, scope_of
 from .passed_arguments import PassedArguments, assigned_to
 
-_LONGEST_PATH = 10  # `x = x[0]` would add an index for each iteration
+_LONGEST_PATH = 3  # `x = x[0]` would add an index for each iteration, and functions that pass parts on multiply them
 
 
 class Place(NamedTuple):
