@@ -472,6 +472,13 @@ def test_assign_is_torchs(device: torch.device, dtype: torch.dtype, rows: bool, 
     assert torch.equal(x.cpu(), expected)
 
 
+def test_assign_in_an_empty_batch(device: torch.device) -> None:
+    x, mask = torch.zeros(0, 3, device=device), torch.zeros(0, dtype=torch.bool, device=device)
+    xla.assign(x, mask, torch.ones(0, 3, device=device))
+    xla.assign(x, mask, 1.0)
+    assert x.shape == (0, 3)
+
+
 def test_assign_through_views_and_gradients(device: torch.device) -> None:
     def grads(assign: Callable[..., None], where: torch.device) -> list[Any]:
         x = torch.arange(6.0).view(2, 3).to(where).requires_grad_()

@@ -315,29 +315,34 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.file
 def masked(script: Script) -> Iterator[Finding]:
     """`x[mask]`, read or written, and `x[:, mask]`, read."""
-    for node, _ in script.index.of(ast.Subscript):
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        indices = [part for part in parts if not isinstance(part, (ast.Constant, ast.Slice))]
-        if isinstance(node.ctx, ast.Store):
-            if indices == [node.slice]:
-                yield from _written(script, node)
-        elif not isinstance(node.ctx, ast.Load):
-            continue
-        elif any(is_constant_mask(script, index) for index in indices):
-            if _is_of_the_device(script, node.value) and _is_repeated(script, node):
-                yield RULE.finding(script, node, _SAME_MASK, effort=LOW)
-        elif any(_is_selection(script, node.value, index) for index in indices):
-            if _is_repeated(script, node) and not _is_assigned(script, node):
-                message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
-                yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+    nodes = [node for node, _ in script.index.of(ast.Subscript)]
+    taken: set[ast.expr] = set()  # what edits take away: `dist[mask]` of `best[mask] = dist[mask]`
+    for node in nodes:
+        if isinstance(node.ctx, ast.Store) and _indices(node) == [node.slice]:
+            for finding in _written(script, node):
+                statement = script.parent(node)
+                if finding.edits and isinstance(statement, ast.Assign):
+                    taken.add(statement.value)
+                yield finding
+    for node in nodes:
+        if isinstance(node.ctx, ast.Load) and node not in taken:
+            yield from _selected(script, node)
 
 
-def _is_assigned(script: Script, selection: ast.Subscript) -> bool:
-    """True for what an edit of `distance[mask] = dist[mask]` takes away."""
-    match script.parent(selection):
-        case ast.Assign(targets=[ast.Subscript() as place], value=value) if value is selection:
-            return any(f.edits for f in _written(script, place))
-    return False
+def _indices(node: ast.Subscript) -> list[ast.expr]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return [part for part in parts if not isinstance(part, (ast.Constant, ast.Slice))]
+
+
+def _selected(script: Script, node: ast.Subscript) -> Iterator[Finding]:
+    indices = _indices(node)
+    if any(is_constant_mask(script, index) for index in indices):
+        if _is_of_the_device(script, node.value) and _is_repeated(script, node):
+            yield RULE.finding(script, node, _SAME_MASK, effort=LOW)
+    elif any(_is_selection(script, node.value, index) for index in indices):
+        if _is_repeated(script, node):
+            message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
+            yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
 
 
 _SUMS = frozenset({"nansum", "sum"})
