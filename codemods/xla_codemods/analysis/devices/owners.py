@@ -16,7 +16,7 @@ from ..scopes import FunctionNode, Scope
 if TYPE_CHECKING:
     from ..script import Script
 
-Found = tuple[View, ast.ClassDef]
+_Found = tuple[View, ast.ClassDef]
 
 
 def has_own_method(
@@ -49,7 +49,7 @@ def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[Functi
             yield target.function
 
 
-def _classes(script: Script, node: ast.expr, scope: Scope) -> Iterator[Found]:
+def _classes(script: Script, node: ast.expr, scope: Scope) -> Iterator[_Found]:
     """Yield the program's classes that `node` may be an object of."""
     objects = script.cached(_Objects)
     places = reach([Place(node, scope, objects.callees.home)], lambda place: objects.of(place)[1])
@@ -63,9 +63,9 @@ class _Objects:
         passed = passed_arguments(script)
         self.callees = passed.callees
         self._sources = ValueSources(passed)
-        self._known: dict[Place, tuple[Found | None, tuple[Place, ...]]] = {}
+        self._known: dict[Place, tuple[_Found | None, tuple[Place, ...]]] = {}
 
-    def of(self, place: Place) -> tuple[Found | None, tuple[Place, ...]]:
+    def of(self, place: Place) -> tuple[_Found | None, tuple[Place, ...]]:
         if place not in self._known:
             is_whole = not place.path
             found = (
