@@ -32,17 +32,19 @@ def reach(
     return reached
 
 
+def ends(start: Iterable[N], step: Callable[[N], Iterable[N]]) -> list[N]:
+    """Return the nodes that `start` leads to and that `step` leads on from to no other."""
+    steps: dict[N, list[N]] = {}
+    reached = reach(start, lambda node: steps.setdefault(node, list(step(node))))
+    return [node for node in reached if not steps[node]]
+
+
 def all_ends(
     start: Iterable[N], step: Callable[[N], Iterable[N]], holds: Callable[[N], bool]
 ) -> bool:
-    """Return True if `holds` is True for each node that `start` leads to and that `step` leads on from to no other.
-
-    False if there is no such node.
-    """
-    steps: dict[N, list[N]] = {}
-    reached = reach(start, lambda node: steps.setdefault(node, list(step(node))))
-    ends = [node for node in reached if not steps[node]]
-    return bool(ends) and all(map(holds, ends))
+    """Return True if `holds` is True for each of the `ends`; False if there is none."""
+    found = ends(start, step)
+    return bool(found) and all(map(holds, found))
 
 
 def trace(reached: Mapping[N, N | None], node: N) -> Iterator[N]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...flow.calls import argument, named
-from ...flow.closure import reach
+from ...flow.closure import ends, reach
 from ...flow.conditions import conditions
 from ...flow.edges import sources
 from ..inference.values import ACCEL, DEVICE, HOST, TENSOR
@@ -67,15 +67,14 @@ class Workers:
         """Return True if `node` is the accelerator, in any spelling; `given`: the values of parameters."""
         if node is None:
             return False
-        reached = reach([node], lambda n: self._sources_of_device(n, given))
-        ends = [n for n in reached if not self._sources_of_device(n, given)]
-        sure = [n for n in ends if self._is_accelerator(n, given)]
-        if len(sure) == len(ends):
+        values = ends([node], lambda n: self._sources_of_device(n, given))
+        sure = [n for n in values if self._is_accelerator(n, given)]
+        if len(sure) == len(values):
             return True
-        tests = (test for n in ends for test, _ in conditions(self.script, n, refusals=False))
+        tests = (test for n in values for test, _ in conditions(self.script, n, refusals=False))
         return (
             bool(sure)
-            and all(n in sure or _is_other(n) for n in ends)
+            and all(n in sure or _is_other(n) for n in values)
             and any(map(self._asks, tests))
         )
 

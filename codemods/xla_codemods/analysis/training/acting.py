@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...flow.closure import reach
+from ...flow.closure import ends, reach
 from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
@@ -294,7 +294,7 @@ def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:
         calls = calls_of(script, function) if isinstance(function, ast.FunctionDef) else []
         return calls if all(_is_for_each_optimizer(script, call) for call in calls) else []
 
-    yield from (place for place in reach([step], outer) if not outer(place))
+    yield from ends([step], outer)
 
 
 def _is_for_each_optimizer(script: Script, call: ast.Call) -> bool:

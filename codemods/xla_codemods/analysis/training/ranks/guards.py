@@ -9,7 +9,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.calls import passed
-from ....flow.closure import reach
+from ....flow.closure import ends
 from ....patterns import Pattern
 from ...bindings import Binding
 from ...nodes import walk
@@ -157,9 +157,8 @@ class RankNames:
 
 def _holds_a_rank(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if a value of `node` is a rank, and all others stand for "the only one"."""
-    reached = reach([node], lambda value: _sources(script, value))
-    ends = [value for value in reached if not _sources(script, value)]
-    others = [value for value in ends if not _is_of_one(value)]
+    values = ends([node], lambda value: _sources(script, value))
+    others = [value for value in values if not _is_of_one(value)]
     return bool(others) and all(map(_is_rank_name, others))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ....flow.calls import passed
-from ....flow.closure import all_ends, reach
+from ....flow.closure import all_ends, ends, reach
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
@@ -80,11 +80,9 @@ def is_called_a_mask(script: Script, node: ast.expr) -> bool:
     allowed = {NONE, TENSOR, ACCEL} if isinstance(node, ast.Name) else {NONE}
     if not _is_named_mask(script, node) or script.value(node).kinds - allowed:
         return False
-    reached = reach([node], lambda each: _made_of(script, each))
     return all(
         _is_named_mask(script, each) or is_mask(script, each) or not script.value(each).kinds
-        for each in reached
-        if not _made_of(script, each)
+        for each in ends([node], partial(_made_of, script))
     )
 
 

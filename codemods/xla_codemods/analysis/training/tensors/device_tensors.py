@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....flow.calls import passed
-from ....flow.closure import all_ends, reach
+from ....flow.closure import all_ends
 from ....flow.containers import held
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
@@ -98,17 +98,13 @@ def _reduced(script: Script, node: ast.expr) -> ast.expr | None:
 
 def may_be_read(script: Script, node: ast.expr) -> bool:
     """True if `node`, on which a method of tensors alone is called, is on the accelerator."""
-    results: list[bool] = []
+    found: dict[ast.expr, bool | list[ast.expr]] = {}
 
     def step(each: ast.expr) -> list[ast.expr]:
-        found = _is_read(script, each)
-        if isinstance(found, list) and found:
-            return found
-        results.append(bool(found))
-        return []
+        decided = found[each] = _is_read(script, each)
+        return decided if isinstance(decided, list) else []
 
-    reach([node], step)
-    return bool(results) and all(results)
+    return all_ends([node], step, lambda end: found[end] is True)
 
 
 def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
