@@ -39,6 +39,8 @@ def section(base: Value) -> Value:
 
 def attribute_of(base: Value, name: str) -> Value:
     """An attribute by the kind of its owner."""
+    if name == "shape" and (base == UNKNOWN or base.has(TENSOR)):
+        return Value(frozenset({NUMBER}), element=of(NUMBER))
     if base.has(LOADER) or base.has(DEVICE_LOADER):
         return {"dataset": of(DATASET), "sampler": of(SAMPLER)}.get(name, UNKNOWN)
     if base.has(MODULE):
@@ -61,7 +63,7 @@ def attribute_of(base: Value, name: str) -> Value:
 
 
 def _tensor_attribute(base: Value, name: str) -> Value:
-    if name in {"shape", "ndim", "is_cuda", "requires_grad"}:
+    if name in {"ndim", "is_cuda", "requires_grad"}:
         return of(NUMBER)
     if name == "device":
         return Value(frozenset({DEVICE, *(base.kinds & {ACCEL, HOST})}))

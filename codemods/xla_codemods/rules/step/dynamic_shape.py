@@ -418,19 +418,10 @@ def _assigned(script: Script, statement: ast.Assign, place: ast.Subscript) -> It
     value = statement.value
     if isinstance(value, ast.Subscript) and _is_of_the_same_mask(place, value):
         value = value.value
-    elif script.value(value).kinds != {NUMBER} and not _is_size(script, value):
+    elif script.value(value).kinds != {NUMBER}:
         return
     text = f"{script.xla}.assign({{0}}, {{1}}, {{2}})"
     yield ReplaceStatement(statement, text, (place.value, place.slice, value))
-
-
-def _is_size(script: Script, node: ast.expr) -> bool:
-    """`N` of `B, N, C = xyz.shape`."""
-    made = [b.value for b in script.reaching(node)] if isinstance(node, ast.Name) else []
-    sizes = [m.func if isinstance(m, ast.Call) else m for m in made]
-    return bool(sizes) and all(
-        isinstance(s, ast.Attribute) and s.attr in {"shape", "size"} for s in sizes
-    )
 
 
 def _is_of_the_same_mask(place: ast.Subscript, value: ast.Subscript) -> bool:
