@@ -7,7 +7,7 @@ device in a training step.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ..index import Index
@@ -74,16 +74,12 @@ class Callers:
     def are_in_a_model(self, function: ast.FunctionDef) -> bool:
         """True if one of them, of a function of the module, is a part of what a model computes."""
         self.project.asked = True
-        models = self.modules.having(_MODELS)
-        for other in sorted(self.modules.graph.importers.get(self.path, ())):
-            is_one = self._speaks_of(function.name, other) and other in models
-            index = self.modules.whole(other) if is_one else None
-            if index is not None and any(
-                index.function(call.node) in computing(index)
-                for call in self._calls_of(function.name, other, index)
-            ):
-                return True
-        return False
+        models = self._importing(function.name, self.modules.having(_MODELS))
+        return any(
+            index.function(call.node) in computing(index)
+            for other, index in models
+            for call in self._calls_of(function.name, other, index)
+        )
 
     def hand_a_tensor_for(self, read: ast.expr, function: FunctionNode, owner: str) -> bool:
         """True if one of them is in each step, and `read`, a parameter, or an attribute or an entry of one, is a tensor of
@@ -128,10 +124,7 @@ class Callers:
         self.project.asked = True
         if owner and function.name in CALLED_AS_INSTANCE:
             return any(_is_repeated(call.node, call.home) for call in self.of(function, owner))
-        for other in sorted(self.modules.graph.importers.get(self.path, ())):
-            index = self.modules.whole(other) if self._speaks_of(function.name, other) else None
-            if index is None:
-                continue
+        for other, index in self._importing(function.name):
             calls = (
                 ((c, s) for c, s in index.calls_of(function.name) if _is_of_an_object(c, s))
                 if owner
@@ -144,12 +137,6 @@ class Callers:
             if owner and any(_is_in_a_loop(c, index) for c in handed_to(function.name, index)):
                 return True
         return False
-
-    def _speaks_of(self, name: str, other: str) -> bool:
-        return other in self.modules.with_word(name)
-
-    def _trains(self, path: str) -> bool:
-        return path in self.modules.having((*TRAINS, _SCALES))
 
     def _found(self, owner: str, function: str) -> Iterator[Call]:
         if owner and function != "__init__" and function not in CALLED_AS_INSTANCE:
@@ -190,8 +177,15 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """The modules that import this one and speak of `name`, where one of the two trains."""
+        training = self.modules.having((*TRAINS, _SCALES))
+        yield from self._importing(name, None if self.path in training else training)
+
+    def _importing(
+        self, name: str, among: Collection[str] | None = None
+    ) -> Iterator[tuple[str, Index]]:
+        """The modules, of those `among`, that import this one and speak of `name`."""
         for other in sorted(self.modules.graph.importers.get(self.path, ())):
-            if self._speaks_of(name, other) and (self._trains(self.path) or self._trains(other)):
+            if other in self.modules.with_word(name) and (among is None or other in among):
                 index = self.modules.whole(other)
                 if index is not None:
                     yield other, index

@@ -53,36 +53,31 @@ def computing(home: Index) -> Collection[FunctionNode]:
 
 
 def _computing(home: Index) -> Collection[FunctionNode]:
-    functions: dict[tuple[ast.ClassDef | None, str], FunctionNode] = {}
-    for function in _functions(home):
-        owner = home.parents.get(function)
-        if isinstance(owner, (ast.ClassDef, ast.Module)):
-            functions[owner if isinstance(owner, ast.ClassDef) else None, function.name] = function
-    models = [
-        c for c, scope in home.of(ast.ClassDef) if MODULE in home.inference.base_kind(c, scope)
-    ]
+    models = (
+        home.inference.inner(definition, scope)
+        for definition, scope in home.of(ast.ClassDef)
+        if MODULE in home.inference.base_kind(definition, scope)
+    )
 
     def called(function: FunctionNode) -> Iterator[FunctionNode]:
-        owner = home.parents.get(function)
+        parent = home.parents.get(function)
+        owner = home.inference.scopes.get(parent) if isinstance(parent, ast.ClassDef) else None
         for node in walk_body(function.body):
-            found = None
             match node:
                 case ast.Call(func=ast.Name(id=name)):
-                    found = functions.get((None, name))
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
-                    found = (
-                        functions.get((owner, name)) if isinstance(owner, ast.ClassDef) else None
-                    )
-            if found is not None:
-                yield found
+                    yield from _defined(home.module, name)
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if owner:
+                    yield from _defined(owner, name)
 
-    forwards = (functions.get((model, "forward")) for model in models)
-    return reach([f for f in forwards if f is not None], called).keys()
+    forwards = (function for model in models for function in _defined(model, "forward"))
+    return reach(forwards, called).keys()
 
 
-def _functions(home: Index) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    yield from (function for function, _ in home.of(ast.FunctionDef))
-    yield from (function for function, _ in home.of(ast.AsyncFunctionDef))
+def _defined(scope: Scope, name: str) -> Iterator[FunctionNode]:
+    """Yield the functions that `scope` itself calls `name`."""
+    for binding in scope.bindings.get(name, ()):
+        if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield binding.node
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
