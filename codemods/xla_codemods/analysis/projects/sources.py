@@ -13,7 +13,8 @@ from ..syntax import returned
 from .callees import Target, View, filled, scope_of
 from .passed_arguments import PassedArguments, assigned_to
 
-_LONGEST_PATH = 3  # `x = x[0]` would add an index for each iteration, and functions that pass parts on multiply them
+# `x = x[0]` would add an index for each iteration, and functions that pass parts to each other multiply the paths.
+_LONGEST_PATH = 3
 
 
 class Place(NamedTuple):
