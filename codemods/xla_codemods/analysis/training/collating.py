@@ -198,6 +198,8 @@ def _are_sizes(script: ParsedFile, node: ast.expr) -> bool:
                 return True
             case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
                 return True
+            case _ if _is_size(each):  # `lengths.append(len(x))`
+                return True
     return False
 
 
@@ -219,7 +221,7 @@ def _made_of(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
     """What the sizes in `node` come from: `lengths` of `torch.sort(torch.tensor(lengths), descending=True)[0]`."""
     match node:
         case ast.Name():
-            return [b.value for b in script.reaching(node) if b.value is not None]
+            return list(_bound_to(script, node))
         case ast.ListComp(generators=[ast.comprehension(iter=inner)]) | ast.Starred(value=inner):
             return [inner]
         case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted" | "zip"), args=[inner, *_]):

@@ -63,38 +63,34 @@ def test_padded_to_few_lengths(length: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sort",
+    ("line", "found"),
     [
-        "lengths, order = torch.sort(torch.LongTensor([len(x) for x in batch]), descending=True)",
-        "lengths = sorted([len(x) for x in batch])",
-        "batch.sort(key=len, reverse=True); lengths = [len(x) for x in batch]",
-        "batch.sort(key=f); xs, ys = zip(*batch); lengths = [len(x) for x in xs]",
+        ("lengths, order = torch.sort(torch.LongTensor([len(x) for x in batch]))", [3]),
+        ("lengths = sorted([len(x) for x in batch])", [3]),
+        ("batch.sort(key=len, reverse=True); lengths = [len(x) for x in batch]", [3]),
+        ("batch.sort(key=f); xs, ys = zip(*batch); lengths = [len(x) for x in xs]", [3]),
+        ("lengths = [len(x) for x in batch]", []),  # not sorted
+        ("batch.sort(key=f); lengths = [y for x, y in batch]", []),
+        ("batch.sort(key=f); lengths = batch", []),
     ],
 )
-def test_the_first_of_sorted_lengths_is_the_longest(sort: str) -> None:
-    source = f"""def collate_fn(batch):
-    {sort}
-    n = lengths[0]
-    return torch.zeros(len(batch), n)
-"""
-    assert lines(source) == [3]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "lengths = [len(x) for x in batch]",  # not sorted
-        "batch.sort(key=f); lengths = [y for x, y in batch]",
-        "batch.sort(key=f); lengths = batch",
-    ],
-)
-def test_the_first_of_others(line: str) -> None:
+def test_the_first_of_sorted_lengths_is_the_longest(line: str, found: list[int]) -> None:
     source = f"""def collate_fn(batch):
     {line}
     n = lengths[0]
     return torch.zeros(len(batch), n)
 """
-    assert lines(source) == []
+    assert lines(source) == found
+
+
+def test_lengths_that_are_appended() -> None:
+    source = """def collate_fn(batch):
+    lengths = []
+    for x in batch:
+        lengths.append(len(x))
+    return torch.zeros(len(batch), max(lengths))
+"""
+    assert lines(source) == [5]
 
 
 @pytest.mark.parametrize("frames", ["self.n_frames_per_step", "reduction_factor", "r"])
