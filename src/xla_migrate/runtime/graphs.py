@@ -199,8 +199,8 @@ def assign(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> None:
         [0.0, 1.0, 0.0]
     """
     is_selected = isinstance(value, torch.Tensor) and value.numel() != 1
-    both = isinstance(tensor, torch.Tensor) and isinstance(mask, torch.Tensor)
-    if not both or mask.dtype not in (torch.bool, torch.uint8):
+    are_tensors = isinstance(tensor, torch.Tensor) and isinstance(mask, torch.Tensor)
+    if not are_tensors or mask.dtype not in (torch.bool, torch.uint8):
         tensor[mask] = value[mask] if is_selected else value
         return
     mask = mask.to(tensor.device, torch.bool)

@@ -67,10 +67,8 @@ class _Objects:
 
     def of(self, place: Place) -> tuple[_Found | None, tuple[Place, ...]]:
         if place not in self._known:
-            is_whole = not place.path
-            found = (
-                self.callees.object_class(place.view, place.node, place.scope) if is_whole else None
-            )
+            node, scope, view, path = place
+            found = self.callees.object_class(view, node, scope) if not path else None
             more = () if found is not None else tuple(self._sources.of(place))
             self._known[place] = found, more
         return self._known[place]

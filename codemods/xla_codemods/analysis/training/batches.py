@@ -92,7 +92,7 @@ class Batches:
         return self._flows[key]
 
     def _found(self, loop: LoopNode, fed: list[BatchUse]) -> BatchFlow:
-        script, moves, host = self.script, list[tuple[ast.AST, Part]](), list[BatchUse]()
+        moves, host = list[tuple[ast.AST, Part]](), list[BatchUse]()
 
         def step(use: BatchUse) -> Iterator[BatchUse]:
             moved = self._moves(use)
@@ -100,18 +100,18 @@ class Batches:
             found = [] if moved else self._next(use)
             if found is None:
                 host.append(use)
-            for each in found or ():
-                if script.function(each.node) is not script.function(
-                    loop
-                ) or loop in script.ancestors(each.node):
-                    yield each
+            yield from (each for each in found or () if self._is_within(loop, each.node))
 
         reach([*self._own(loop), *fed], step)
         first = min((use.node for use in host), key=_start, default=None)
-        parts = (
-            () if self._is_zipped(loop) else _on_host({p for _, p in moves}, {u.part for u in host})
-        )
+        parts = _on_host({part for _, part in moves}, {use.part for use in host})
+        parts = () if self._is_zipped(loop) else parts
         return BatchFlow(bool(moves) and not host, tuple(move for move, _ in moves), first, parts)
+
+    def _is_within(self, loop: LoopNode, node: ast.expr) -> bool:
+        """Return True for a node in `loop`, and in other functions than that of `loop`."""
+        is_beside = self.script.function(node) is self.script.function(loop)
+        return not is_beside or loop in self.script.ancestors(node)
 
     def _fed(self, loop: LoopNode) -> list[BatchUse]:
         """Return what `next` takes in the body of `loop`."""
