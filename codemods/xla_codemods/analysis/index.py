@@ -12,7 +12,7 @@ from .inference.expressions import EXPRESSIONS
 from .inference.inference import Inference
 from .nodes import CHILDREN, LEAVES
 from .scopes import FunctionNode, Scope
-from .syntax import unparsed
+from .syntax import name_of, unparsed
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
@@ -144,6 +144,14 @@ class Index:
                     self._assigned.setdefault((target, None), []).append((node, inside))
                     self._assigned.setdefault((target, inside), []).append((node, inside))
         return self._assigned.get((text, scope), [])
+
+    def spelled(self, node: ast.expr) -> list[ast.expr]:
+        """Return the nodes that are spelled like `node`, a name, attribute or subscript."""
+        named = self.names if isinstance(node, ast.Name) else self.attributes
+        name = name_of(node)
+        candidates = named(name) if name else self.of(type(node))
+        text = unparsed(node)
+        return [each for each, _ in candidates if unparsed(each) == text]
 
     def calls_spelled(self, text: str) -> list[ast.Call]:
         """Return the calls whose callee is spelled `text`, in source order."""

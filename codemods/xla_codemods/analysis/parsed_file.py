@@ -155,9 +155,7 @@ class ParsedFile:
 
     def is_taken(self, name: str) -> bool:
         """True if code has a name of that spelling; comments, strings and attributes take none."""
-        if not re.search(rf"\b{name}\b", self.source.text):
-            return False
-        return name in self._names
+        return name.lower() in self.source.names and name in self._names
 
     @cached_property
     def _names(self) -> frozenset[str | None]:

@@ -126,6 +126,13 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack += below
 
 
+def evaluated(node: ast.AST) -> list[ast.AST]:
+    """Return the children of `node` that run with it: of a lambda its defaults, of a definition none."""
+    if isinstance(node, ast.Lambda):
+        return [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
+    return [] if type(node) in _NOT_ENTERED else CHILDREN[type(node)](node)
+
+
 _NOT_ENTERED = LEAVES | {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda}
 
 

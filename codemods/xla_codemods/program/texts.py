@@ -9,6 +9,7 @@ from functools import cached_property
 from ..patterns import Pattern
 
 _WORD = Pattern(r"[^\W\d]\w*")
+_FUNCTION = Pattern(r"\bdef (\w+)\(")
 _NONE: frozenset[str] = frozenset()
 
 
@@ -38,6 +39,11 @@ class Texts:
             found = (paths for word, paths in self._by_word.items() if is_like(word))
             self._where[key] = _NONE.union(*found)
         return self._where[key]
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        """Return the names of all functions and methods that the files define."""
+        return _NONE.union(*(_FUNCTION.findall(self.text(path)) for path in self.files))
 
     def having(self, parts: tuple[str, ...]) -> frozenset[str]:
         """Return the paths of the files that contain one of `parts`, also inside a longer word."""

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...flow.closure import reach
 from ..inference.library_types import RUNTIME
 from ..projects.callees import Callees, Target, filled, scope_of
 from ..scopes import Scope, resolve
-from ..syntax import unparsed
 
 if TYPE_CHECKING:
     from ..index import Index
@@ -87,48 +87,46 @@ class MovedTo:
 
     def __init__(self, callees: Callees) -> None:
         self.callees = callees
-        self._known: dict[tuple[ast.AST, str], bool] = {}
+        self._known: dict[tuple[ast.AST, str], list[tuple[Target, str]] | None] = {}
 
     def only(self, target: Target, name: str) -> bool:
-        """True if `target` moves to its parameter `name`, and does nothing that a device would change."""
-        met: set[tuple[ast.AST, str]] = set()
-        only_moves = self._only(target, name, met)
-        if only_moves:  # and so do all functions that it is passed to
-            self._known.update(dict.fromkeys(met, True))
-        return only_moves
+        """True if `target`, and all that it passes its parameter `name` to, move to it, and do nothing else with it."""
+        reached = reach(
+            [(target, name)],
+            lambda parameter: self._receivers(*parameter) or (),
+            lambda parameter: self._receivers(*parameter) is None,
+        )
+        return self._receivers(*next(reversed(reached))) is not None
 
-    def _only(self, target: Target, name: str, met: set[tuple[ast.AST, str]]) -> bool:
-        """As far as is known without the parameters in `met`, which are being looked at."""
+    def _receivers(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
+        """Return the parameters that receive `name`; None if something else is done with it than moving to it."""
         key = target.function, name
-        if key in self._known or key in met:
-            return self._known.get(key, True)
-        met.add(key)
-        index, scope = target.view.indexed, scope_of(target)
-        names = index.names_below(target.function, name)
-        uses = [_use(n, index.parents, scope) for n in names if isinstance(n.ctx, ast.Load)]
-        # What is only given to calls that take any device is content with a number.
-        only_moves = (
-            len(uses) == len(names)  # nothing in the function binds it anew
-            and any(u.moves or u.call is not None for u in uses)
-            and all(u.moves or u.harmless or self._hands_on(target, u, scope, met) for u in uses)
-        )
-        if not only_moves:
-            self._known[key] = False
-        return only_moves
+        if key not in self._known:
+            self._known[key] = self._found(target, name)
+        return self._known[key]
 
-    def _hands_on(
-        self, target: Target, use: DeviceUse, scope: Scope, met: set[tuple[ast.AST, str]]
-    ) -> bool:
-        """Return True if a function that receives the parameter also only moves to it."""
-        if use.call is None:
-            return False
-        handed = self.callees.handed(target.view, use.call, scope)
-        if handed is None or handed.target is None or handed.later:
-            return False
-        return any(
-            argument is use.node and self._only(handed.target, name, met)
-            for name, argument in filled(handed, handed.target)
-        )
+    def _found(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
+        index, scope = target.view.indexed, scope_of(target)
+        receivers, moves = [], False
+        for node in index.names_below(target.function, name):
+            use = _use(node, index.parents, scope)
+            receiver = self._receiver(target, use, scope)
+            if receiver is not None:
+                receivers.append(receiver)
+            elif not (use.moves or use.harmless):  # also a new binding of the name
+                return None
+            moves = moves or use.moves
+        # What is only given to calls that take any device is content with a number.
+        return receivers if moves or receivers else None
+
+    def _receiver(self, target: Target, use: DeviceUse, scope: Scope) -> tuple[Target, str] | None:
+        """Return the parameter of another function that receives the parameter by `use`."""
+        handed = use.call and self.callees.handed(target.view, use.call, scope)
+        if not handed or handed.target is None or handed.later:
+            return None
+        names = (n for n, argument in filled(handed, handed.target) if argument is use.node)
+        name = next(names, None)
+        return (handed.target, name) if name is not None else None
 
 
 def is_calculated_with(index: Index, device: ast.expr, scope: Scope) -> bool:
@@ -142,8 +140,7 @@ def is_calculated_with(index: Index, device: ast.expr, scope: Scope) -> bool:
         if found is not None:
             uses = [node for node, _ in index.names_of(found[0], device.id)]
     else:
-        text = unparsed(device)
-        uses = [node for node, _ in index.of(type(device)) if unparsed(node) == text]
+        uses = index.spelled(device)
     return any(_is_operand(index.parents.get(use)) for use in uses)
 
 

@@ -19,6 +19,7 @@ from .in_steps import computing, is_beside_a_backward, is_in_a_step, on_elements
 from .project import TRAINS, Project
 
 _MODELS = ("def forward(",)
+_BACKWARD = "backward("
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
 
 
@@ -158,7 +159,8 @@ class Callers:
 
     def _of_elements(self, method: str) -> Iterator[Call]:
         """Yield `callback.on_batch_end(loss)` of `for callback in self.callbacks`, in other modules that train."""
-        for other in sorted(self.modules.with_word(method) & self.modules.having(TRAINS)):
+        stepping = self.modules.having((_BACKWARD, _SCALES))
+        for other in sorted(self.modules.with_word(method) & stepping):
             index = self.modules.whole(other) if other != self.path else None
             if index is not None:
                 found = on_elements(method, index)

@@ -310,7 +310,8 @@ class Project:
 
     def has_function(self, name: str) -> bool:
         """True if any module defines a function or method of this name."""
-        return self.has_text(re.compile(rf"\bdef {name}\("), name)
+        self.asked = True
+        return name in self.modules.functions
 
     def is_loaded_by_caller(self, *names: str) -> bool:
         """Return True if another module loads this one, and calls something whose last name is one of `names`."""
@@ -390,19 +391,24 @@ class Project:
     def wants(self, name: str) -> bool:
         """True if another module imports `name` from this one, or all that it has."""
         self.asked = True
-        return any(
-            self._wants(other, name) for other in self.modules.graph.importers.get(self.path, ())
-        )
+        names, whole = self._imports_of_me
+        if name in names or ("*" in names and self._may_be_public(name)):
+            return True
+        using = whole and whole & self.modules.with_word(name)
+        return any(_uses(self.modules.text(other), name) for other in using)
 
-    def _wants(self, other: str, name: str) -> bool:
-        for found in self.modules.imports(other):
-            if found.name == name or (found.name == "*" and self._may_be_public(name)):
+    @cached_property
+    def _imports_of_me(self) -> tuple[set[str], set[str]]:
+        """Return the names that other modules import from this one, and the modules that import it as a whole."""
+        names, whole = set[str](), set[str]()
+        for other in self.modules.graph.importers.get(self.path, ()):
+            for found in self.modules.imports(other):
                 home = self.modules.locate(found.home, other)
                 if home is not None and home[0] == self.path:
-                    return True
-            elif self._is_me(found, other) and _uses(self.modules.text(other), name):
-                return True
-        return False
+                    names.add(found.name)
+                if self._is_me(found, other):
+                    whole.add(other)
+        return names, whole
 
     def _may_be_public(self, name: str) -> bool:
         """True if a star import brings `name`: `__all__` names it, or there is none."""

@@ -249,10 +249,9 @@ class Replication:
 
     def _reads(self, owner: ast.expr) -> list[ast.expr]:
         """Return the reads of the variable or attribute `owner`."""
-        text = unparsed(owner)
         if isinstance(owner, ast.Name):
             return [*self.script.index.reads(owner)]
-        nodes = [node for node, _ in self.script.index.of(type(owner)) if unparsed(node) == text]
+        nodes = self.script.index.spelled(owner)
         return [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Load)]
 
     def _passed_on(self, node: ast.expr) -> list[ast.expr] | None:

@@ -20,7 +20,7 @@ from ..nodes import walk
 from ..projects.callers import handed_to
 from ..projects.in_steps import is_an_element
 from ..scopes import FunctionNode
-from ..syntax import name_of, walk_body
+from ..syntax import evaluated, name_of
 from .acting import unmarked_evaluations
 from .each_turn import besides_each_turn
 from .tensors.computed import computing
@@ -200,38 +200,25 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
                     work.append(Turn(function, function.body))
 
 
-def _entered(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield what running `body` evaluates: of a lambda its defaults alone."""
-    for node in walk_body(body):
-        yield node
-        if isinstance(node, ast.Lambda):
-            for default in (*node.args.defaults, *node.args.kw_defaults):
-                if default is not None:
-                    yield from walk(default)
-
-
 def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
     """What runs in each turn, and was not `seen` in an inner one."""
-    occasional: set[ast.AST] = set()
     blocks: dict[tuple[ast.If, bool], bool] = {}
     parents, left_before = script.parents, script.cached(_left_before)
-    for node in _entered(turn.body):
+    stack: list[ast.AST] = [*reversed(turn.body)]
+    while stack:
+        node = stack.pop()
         if node in seen:
             continue
         seen.add(node)
         parent = parents[node]
-        if (
-            parent in occasional
-            or node in left_before
-            or (
-                type(parent) in _CHOOSING
-                and parent is not turn.node
-                and _is_occasional(script, node, parent, blocks)
-            )
+        if node in left_before or (
+            type(parent) in _CHOOSING
+            and parent is not turn.node
+            and _is_occasional(script, node, parent, blocks)
         ):
-            occasional.add(node)
-        else:
-            yield node
+            continue
+        yield node
+        stack += evaluated(node)[::-1]
 
 
 def _computed(

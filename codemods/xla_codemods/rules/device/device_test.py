@@ -381,6 +381,8 @@ def _speaks_of_cuda(script: Script, node: ast.Compare) -> bool:
     ):
         return True
     parts = [node.left, *node.comparators]
+    if any(isinstance(part, ast.Constant) for part in parts):
+        return False
     parts += [e for part in parts for e in getattr(part, "elts", ())]
     return any(
         isinstance(part, (ast.Name, ast.Attribute)) and is_name_for_cuda(script, part)

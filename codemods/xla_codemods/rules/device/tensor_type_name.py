@@ -279,8 +279,9 @@ def _only_name(script: Script, target: ast.Name, value: ast.expr) -> list[ast.ex
 
 
 def _uses(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]:
-    text = ast.unparse(target)
-    for node, other in script.index.of(type(target)):
-        if isinstance(getattr(node, "ctx", None), ast.Load) and ast.unparse(node) == text:
-            if not isinstance(target, ast.Name) or _same(text, other, scope):
+    for node in script.index.spelled(target):
+        if isinstance(getattr(node, "ctx", None), ast.Load):
+            if not isinstance(target, ast.Name) or _same(
+                target.id, script.index.scope(node), scope
+            ):
                 yield node

@@ -109,7 +109,6 @@ from ...analysis.training.tensors.kept_half import (
 )
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -123,7 +122,6 @@ _MESSAGE = (
     "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
 )
 _CHOSEN = "the script uses float16 on CUDA only, but the rewritten script would also use it on XLA: choose it for CUDA alone"
-_HALF_TEXT = Pattern(r"16|\bhalf\b")
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
@@ -187,7 +185,7 @@ def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.file
 def chosen(script: Script) -> Iterator[Finding]:
     """`torch.float16 if use_cuda else torch.float32`: True on XLA, too."""
-    if script.accelerated and _HALF_TEXT.search(script.source.text):
+    if script.accelerated and ("half" in script.source.names or script.source.mentions("16")):
         for found in script.cached(halves_on_xla):
             if found.edits:
                 yield RULE.finding(script, found.values[0], _CHOSEN, *found.edits)

@@ -37,7 +37,7 @@ _TYPES = "torch.cuda"  # what the names of CUDA's tensor types begin with
 
 def is_cuda_word(script: ParsedFile, node: ast.AST | None) -> bool:
     """Return True if `node` may be a word for CUDA, or words or a table without XLA's."""
-    return any("cuda" in word for word in script.cached(_Origins).words(node))
+    return bool(script.cached(_Origins).words(node))
 
 
 def is_device_text(script: ParsedFile, node: ast.AST | None, *, typed: bool = False) -> bool:
@@ -62,7 +62,7 @@ def _pairs(script: ParsedFile, word: ast.AST, text: ast.AST) -> bool:
         return False  # at once: most comparisons are with constants
     origins = script.cached(_Origins)
     words = origins.words(word)
-    if not any("cuda" in each for each in words) or any(map(origins.is_current, origins.of(word))):
+    if not words or any(map(origins.is_current, origins.of(word))):
         return False
     typed = any(each.startswith(_TYPES) for each in words)
     return is_device_text(script, text, typed=typed)
@@ -94,7 +94,7 @@ class _Origins(MadeOf):
         return self.known[node]
 
     def words(self, node: ast.AST | None) -> set[str]:
-        """Return the words in small letters; none if XLA's may be among them."""
+        """Return the words in small letters; none if CUDA's is not, or XLA's may be, among them."""
         found = self.of(node)
         words = {
             n.value.lower()
@@ -102,7 +102,8 @@ class _Origins(MadeOf):
             if isinstance(n, ast.Constant) and isinstance(n.value, str)
         }
         words |= {"cuda" for part in found if _is_called_cuda(part)}
-        return set() if "xla" in words or any(map(self._is_unknown_key, found)) else words
+        is_cuda = any("cuda" in word for word in words) and "xla" not in words
+        return words if is_cuda and not any(map(self._is_unknown_key, found)) else set()
 
     def is_device(self, node: ast.AST, typed: bool) -> bool:
         match node:

@@ -249,12 +249,10 @@ def is_needed(script: ParsedFile, call: ast.Call) -> bool:
 
 def uses_of(script: ParsedFile, value: ast.expr, target: ast.expr) -> list[ast.expr]:
     """Return the reads of the stream `value` after an assignment to `target`."""
-    text = ast.unparse(target)
     return [
         node
-        for node, _ in script.index.of(type(target))
+        for node in script.index.spelled(target)
         if isinstance(getattr(node, "ctx", None), ast.Load)
-        and ast.unparse(node) == text
         and not any(around is value for around in script.ancestors(node))
     ]
 

@@ -80,17 +80,22 @@ def _bool(test: ast.BoolOp, ranks: Ranks) -> Guard | None:
 
 
 def _compare(left: ast.expr, op: ast.cmpop, right: ast.expr, ranks: Ranks) -> Guard | None:
-    if not _is_rank(left, ranks):
+    if _is_zero(left):
         left, right = right, left
-    if not _is_rank(left, ranks):
-        return None
-    if isinstance(op, (ast.Eq, ast.Is)):
-        return Guard(True) if _is_zero(right) else None
-    if isinstance(op, (ast.NotEq, ast.IsNot, ast.Gt)):
-        return Guard(False) if _is_zero(right) else None
-    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.List, ast.Tuple, ast.Set)):
-        if any(_is_zero(e) for e in right.elts):
-            return Guard(isinstance(op, ast.In))
+    first = _first_if_rank(op, right)  # at once: for other comparisons no rank is searched
+    return Guard(first) if first is not None and _is_rank(left, ranks) else None
+
+
+def _first_if_rank(op: ast.cmpop, right: ast.expr) -> bool | None:
+    """Return True if the rank that compares with `right` so is the first one, False if it is another."""
+    match right:
+        case ast.Constant() if _is_zero(right):
+            if isinstance(op, (ast.Eq, ast.Is)):
+                return True
+            return False if isinstance(op, (ast.NotEq, ast.IsNot, ast.Gt)) else None
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
+            if isinstance(op, (ast.In, ast.NotIn)) and any(map(_is_zero, elements)):
+                return isinstance(op, ast.In)
     return None
 
 

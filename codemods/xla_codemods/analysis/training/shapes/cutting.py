@@ -12,7 +12,7 @@ from ....flow.closure import reach
 from ...inference.values import ACCEL, BATCH, NUMBER, TENSOR
 from ...nodes import walk
 from ...parsed_file import ParsedFile
-from ...syntax import name_of, parameter_for, unparsed
+from ...syntax import name_of, parameter_for
 from ..collating import collating
 from ..turns import evaluating, in_each_turn, turns
 from .counters import is_sum
@@ -195,12 +195,10 @@ def _views(script: Script, node: ast.expr) -> list[ast.expr]:
 
 def _same(script: Script, target: ast.expr) -> list[ast.expr]:
     """Return the other uses of the name or attribute `target`, in its function if it is a name."""
-    text, home = unparsed(target), script.function(target)
-    is_name = isinstance(target, ast.Name)
+    home, is_name = script.function(target), isinstance(target, ast.Name)
     if not isinstance(target, (ast.Name, ast.Attribute)):
         return []
-    nodes = (node for node, _ in script.index.of(type(target)) if node is not target)
-    same = (node for node in nodes if unparsed(node) == text)
+    same = (node for node in script.index.spelled(target) if node is not target)
     return [node for node in same if not is_name or script.function(node) is home]
 
 

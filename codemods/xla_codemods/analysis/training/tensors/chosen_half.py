@@ -88,9 +88,8 @@ def _uses(script: Script, flag: _Flag) -> Iterator[_Flag]:
 
 def _names(script: Script, flag: _Flag) -> list[_Flag]:
     if isinstance(flag, ast.Attribute):
-        text, around = ast.unparse(flag.value), script.class_around(flag)
-        same = [node for node, _ in script.index.attributes(flag.attr)]
-        same = [node for node in same if ast.unparse(node.value) == text]
+        around = script.class_around(flag)
+        same = [node for node in script.index.spelled(flag) if isinstance(node, ast.Attribute)]
         return [node for node in same if script.class_around(node) is around]
     return [] if script.is_imported_elsewhere(flag.id) else [*script.index.same(flag)]
 
@@ -163,10 +162,9 @@ def chosen_in(script: Script, choice: Choice, test: ast.expr, is_positive: bool)
     """
     if DECIDING.search(script.segment(test)) or _is_option(script, choice.test):
         return Chosen([], is_all=False)
-    branches = _branches(script, choice)
-    on, off = branches if is_positive else branches[::-1]
+    on, off = branches(script, choice)[:: 1 if is_positive else -1]
     values = [half for part in on for half in _halves(script, part)]
-    if not values or any(True for part in off for _ in _halves(script, part)):
+    if not values or has_half(script, off):
         return Chosen([], is_all=False)
     return Chosen(values, all(_is_precision(script, part) for part in (*on, *off)))
 
@@ -178,7 +176,12 @@ def _is_option(script: Script, test: ast.expr) -> bool:
     return ".dtype" in text or (asks_or and DECIDING.search(text) is not None)
 
 
-def _branches(script: Script, choice: Choice) -> tuple[list[ast.AST], list[ast.AST]]:
+def has_half(script: Script, branch: list[ast.AST]) -> bool:
+    """Return True if a branch assigns, returns or is a float16 value."""
+    return any(True for part in branch for _ in _halves(script, part))
+
+
+def branches(script: Script, choice: Choice) -> tuple[list[ast.AST], list[ast.AST]]:
     """Return both branches; for `if not cuda: return torch.float32` the second one is the statement below."""
     if isinstance(choice, ast.IfExp):
         return [choice.body], [choice.orelse]
@@ -194,8 +197,8 @@ def _halves(script: Script, part: ast.AST) -> Iterator[ast.expr]:
     match part:
         case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
             target = part.targets[0] if isinstance(part, ast.Assign) else part.target
-            if not _only_autocast(script, target):
-                yield from _values(script, value)
+            values = list(_values(script, value))
+            yield from values if values and not _only_autocast(script, target) else ()
         case ast.Return(value=ast.expr() as value) | ast.Expr(value=value):
             yield from _values(script, value)
         case ast.expr() if not _is_for_autocast(script, part):

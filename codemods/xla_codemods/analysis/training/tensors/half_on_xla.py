@@ -12,7 +12,14 @@ from ...devices.availability import asks_availability
 from ...devices.checks.flags import is_flag, is_question, questions_of
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
-from .chosen_half import Choice, choice_by, chosen_in, half_chosen_by_flag
+from .chosen_half import (
+    Choice,
+    branches,
+    choice_by,
+    chosen_in,
+    half_chosen_by_flag,
+    has_half,
+)
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -41,15 +48,17 @@ def _chosen(script: Script) -> Iterator[HalfOnXla]:
     choices: list[Choice] = [choice for choice, _ in script.index.of(ast.If)]
     choices += [choice for choice, _ in script.index.of(ast.IfExp)]
     for choice in choices:
-        asked = [part for part in walk(choice.test) if isinstance(part, ast.expr)]
-        asked = [part for part in asked if is_question(script, part) or is_flag(script, part)]
-        if not asked:
+        if not any(has_half(script, branch) for branch in branches(script, choice)):
             continue
-        chosen = chosen_in(script, choice, asked[0], choice_by(script, asked[0])[1])
-        if not chosen.values or (chosen.is_all and any(_stays(script, q) for q in asked)):
+        parts = [part for part in walk(choice.test) if isinstance(part, ast.expr)]
+        tests = [part for part in parts if is_question(script, part) or is_flag(script, part)]
+        if not tests:
+            continue
+        chosen = chosen_in(script, choice, tests[0], choice_by(script, tests[0])[1])
+        if not chosen.values or (chosen.is_all and any(_stays(script, q) for q in tests)):
             continue
         if chosen.is_all:
-            yield HalfOnXla(chosen.values, _for_cuda_only(script, asked[0]))
+            yield HalfOnXla(chosen.values, _for_cuda_only(script, tests[0]))
         else:
             yield HalfOnXla(chosen.values, _each_for_cuda_only(script, choice, chosen.values))
 
