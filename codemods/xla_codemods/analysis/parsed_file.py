@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .projects.project import Project
 
 T = TypeVar("T")
+S = TypeVar("S", bound="ParsedFile")
 
 # Files that have these and that a training program loads may compute a part of each step.
 _COMPUTES = ("import torch", "from torch", ".item()")
@@ -118,14 +119,15 @@ class ParsedFile:
             self._found[key] = find(self, *of)
         return cast(T, self._found[key])
 
-    def other_file(self, path: str) -> ParsedFile:
+    def other_file(self: S, path: str) -> S:
         """Return the module at `path` of the project, as this file's analysis sees it."""
         if path not in self._others:
             assert self.project is not None
             modules = self.project.modules
             source = modules.source(path, modules.files[path])
-            self._others[path] = ParsedFile(source, path, project=type(self.project)(modules, path))
-        return self._others[path]
+            project = type(self.project)(modules, path)
+            self._others[path] = type(self)(source, path, project=project)
+        return cast(S, self._others[path])
 
     def release(self) -> None:
         """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,

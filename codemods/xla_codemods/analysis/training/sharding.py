@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from ...patterns import Pattern
-from ...source import Source
 from ..inference import library_types
 from ..script import Script
 from . import world_sizes
@@ -100,6 +99,10 @@ _MADE = Pattern(r"\w\.to_empty\(|\bset_(?:model_)?state_dict\(")
 
 def is_sharded_by_the_runtime(script: Script) -> bool:
     """True if every call that shards is rewritten, and there is one."""
+    return script.cached(_is_sharded_by_the_runtime)
+
+
+def _is_sharded_by_the_runtime(script: Script) -> bool:
     if not script.source.mentions(CLASS.lower(), FUNCTION):
         return False
     calls = list(_calls(script))
@@ -131,8 +134,7 @@ def _read(script: Script, path: str) -> bool | None:
     modules = script.project.modules
     if not _SHARDS.search(modules.text(path)) or modules.scope(path) is None:
         return None
-    project = type(script.project)(modules, path)
-    other = type(script)(Source(modules.files[path]), path, project=project)
+    other = script.other_file(path)
     if any(True for _ in _calls(other)):
         return is_sharded_by_the_runtime(other)
     own = (f"{library_types.RUNTIME}.{name}" for name in (CLASS, FUNCTION))

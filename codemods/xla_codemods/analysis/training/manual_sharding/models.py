@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.calls import argument, called
 from ....flow.closure import reach
-from ....source import Source
 from ...syntax import argument_for, name_of, parameters, returned
 from ..tensors.parameters_of import Sources
 from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules
@@ -348,7 +347,8 @@ def _read(script: Script, path: str) -> LeftModels | None:
     modules = script.project.modules
     if path not in sharding_modules(modules) or modules.scope(path) is None:
         return None
-    return LeftModels(type(script)(Source(modules.files[path]), path), alone=True)
+    source = modules.source(path, modules.files[path])
+    return LeftModels(type(script)(source, path), alone=True)
 
 
 def _elements(node: ast.expr) -> Iterator[ast.expr]:

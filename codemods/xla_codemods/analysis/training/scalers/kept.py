@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ....source import Source
 from ...frameworks.accelerator import uses_accelerate
 from ...syntax import is_handed_on, name_of
 from .creations import MAKERS, creations, is_disabled, maker_names
@@ -62,8 +61,7 @@ def _read(script: ParsedFile, path: str) -> bool:
     modules = script.project.modules
     if modules.scope(path) is None:
         return False
-    project = type(script.project)(modules, path)
-    other = type(script)(Source(modules.files[path]), path, project=project)
+    other = script.other_file(path)
     made = [creation for creation in creations(other) if not is_disabled(creation)]
     if uses_accelerate(other):
         return bool(made) or next(handed_on(other), None) is not None
