@@ -16,25 +16,20 @@ Fix: none.
 Use an operation that has a kernel, or compute the result earlier, in the dataset. Common
 replacements:
 
-- `mode="bilinear"` for `mode="bicubic"`.
 - `sort` or `topk` for `median`.
-- A convolution for `unfold`.
-- `a * torch.sigmoid(b)` for `glu`.
-- A layer that divides its weight by the norm for `weight_norm`.
 
 ## Example
 
 ```diff
  import torch
- import torch.nn.functional as F
 +from xla_migrate import runtime as xla
 
  def train(model, batches, optimizer):
 -    for x in batches:
 +    for x in xla.MpDeviceLoader(batches):
--        large = F.interpolate(x.cuda(), scale_factor=2, mode="bicubic")  # XLA518
-+        large = F.interpolate(x.to(xla.xla_device()), scale_factor=2, mode="bicubic")  # XLA518
-         loss = model(large).mean()
+-        spectrum = torch.fft.rfft(x.cuda())  # XLA518
++        spectrum = torch.fft.rfft(x.to(xla.xla_device()))  # XLA518
+         loss = model(spectrum.abs()).mean()
          loss.backward()
 -        optimizer.step()
 +        xla.optimizer_step(optimizer)
@@ -85,11 +80,9 @@ RULE = Rule(
 )
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_LINALG = (
-    "cholesky cross det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
-)
+_LINALG = "cholesky det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
 _FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
-_SPECIAL = "bessel_j0 entr erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta".split()
+_SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta".split()
 _DISTRIBUTIONS = (
     "Beta Binomial Cauchy Chi2 Dirichlet Gamma LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT"
 ).split()
@@ -101,28 +94,21 @@ FUNCTIONS = (
     *(f"torch.distributions.{name}" for name in _DISTRIBUTIONS),
     *(
         f"torch.nn.functional.{name}"
-        for name in "adaptive_max_pool3d ctc_loss embedding_bag fold fractional_max_pool2d glu grid_sample huber_loss "
-        "multi_margin_loss multilabel_margin_loss unfold".split()
+        for name in "adaptive_max_pool3d ctc_loss embedding_bag fractional_max_pool2d multilabel_margin_loss".split()
     ),
     *(
         f"torch.{name}"
-        for name in "aminmax bucketize copysign corrcoef cov cross digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
-        "logaddexp logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr renorm searchsorted sinc "
-        "stft".split()
+        for name in "aminmax bucketize copysign corrcoef cov digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
+        "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr searchsorted stft".split()
     ),
 )
 METHODS = (
-    "aminmax cauchy_ copysign cross digamma geometric_ hypot lgamma log_normal_ logcumsumexp median mode nanmedian renorm "
-    "sinc unfold"
+    "aminmax cauchy_ copysign digamma geometric_ hypot lgamma log_normal_ logcumsumexp median mode nanmedian unfold"
 ).split()
 CLASSES = tuple(
     f"torch.nn.{name}"
-    for name in "AdaptiveMaxPool3d ChannelShuffle CTCLoss EmbeddingBag Fold FractionalMaxPool2d GLU HuberLoss MultiLabelMarginLoss "
-    "MultiMarginLoss RReLU Unfold".split()
+    for name in "AdaptiveMaxPool3d CTCLoss EmbeddingBag FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
 )
-# What makes a layer's weight anew in each forward pass, by a kernel that is missing.
-NORMS = ("torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.weight_norm")
-_MODES = frozenset({"bicubic", "linear", "nearest-exact"})
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
@@ -159,39 +145,16 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     )
 
 
-@RULE.call(*NORMS)
-def norm(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    """Along the first dimension, which is the default; along others torch computes it with operations that XLA has."""
-    along = keyword(call, "dim") or (call.args[2] if len(call.args) > 2 else None)
-    if along is not None and not (isinstance(along, ast.Constant) and along.value == 0):
-        return
-    if script.is_trained and script.runs_accelerated:
-        yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
-
-
 @RULE.call(*_RESIZING)
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    how = _resizes(call, call.args[3:4])
-    if how is None or not _is_computed_each_time(script, call):
-        return
-    if any(may_be_read(script, a) for a in call.args):
-        yield RULE.finding(script, call, _message(f"interpolate({how})"))
+    if _smooths(call) and _is_computed_each_time(script, call):
+        if any(may_be_read(script, a) for a in call.args):
+            yield RULE.finding(script, call, _message("interpolate(antialias=True)"))
 
 
-@RULE.call("torch.nn.Upsample")
-def upsampling(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    how = _resizes(call, call.args[2:3])
-    if how is not None and script.is_trained and script.runs_accelerated and _is_kept(script, call):
-        yield RULE.finding(script, call, _message(f"Upsample({how})"))
-
-
-def _resizes(call: ast.Call, third: list[ast.expr]) -> str | None:
-    """The option that has no kernel, as it is written."""
-    mode, smooth = keyword(call, "mode") or next(iter(third), None), keyword(call, "antialias")
-    if isinstance(mode, ast.Constant) and mode.value in _MODES:
-        return f'mode="{mode.value}"'
-    is_smooth = isinstance(smooth, ast.Constant) and smooth.value is True
-    return "antialias=True" if is_smooth else None
+def _smooths(call: ast.Call) -> bool:
+    smooth = keyword(call, "antialias")
+    return isinstance(smooth, ast.Constant) and smooth.value is True
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:

@@ -1,94 +1,166 @@
-"""``interpolate`` and ``Upsample`` by a factor resize as torch does.
+"""``interpolate`` and ``Upsample`` resize as torch does, and without the CPU.
 
-The fault: torch_xla computes where an output pixel comes from by the two sizes and ignores the factor.
-They are not the same where size times factor is no whole number: half of 7 is 3, but a pixel stays two
-wide. The values are wrong then, silently. So here they are computed from the factor, for images (4
-dimensions) by "nearest" and "bilinear"; all else is torch_xla's.
+The fault: (1) Without a TPU, torch_xla's "bilinear" gathers a window of pixels and weighs them. The
+compiler computes where the window starts twice, and rounds it differently: for some sizes (8 to 64
+pixels with aligned corners, 8 to 24 without) the weights meet other pixels, silently. (2) On every
+device it computes where a pixel comes from by the two sizes and ignores the factor. They are not the
+same where size times factor is no whole number: half of 7 is 3, but a pixel stays two wide. (3) All
+other modes, and without a TPU the gradients of "nearest" and "bilinear", run on the CPU.
 
-To see it: ``interpolate(image, scale_factor=1.7, mode="nearest")`` of 7 by 7 pixels, on both devices.
-It can go when this fails: test_torch_xla_resizes_by_sizes.
+So the places and weights are computed here, once for each pair of sizes, on the host. TPUs keep
+torch_xla's "nearest" and "bilinear" of images where it computes the same. ``antialias`` and "area" are
+torch_xla's, too.
+
+To see it: ``interpolate(image, size=(64, 64), mode="bilinear", align_corners=True)`` of 8 by 8 pixels.
+It can go when this fails: test_torch_xla_weighs_other_pixels.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch.nn import functional
+from torch.jit._builtins import _register_builtin
 
 from ._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
-_torchs = functional.interpolate
+# torch's functions behind `interpolate`, and how each finds its pixels.
+_MODES = {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_nearest3d": "nearest",
+    "_upsample_nearest_exact1d": "nearest-exact",
+    "_upsample_nearest_exact2d": "nearest-exact",
+    "_upsample_nearest_exact3d": "nearest-exact",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "linear",
+    "upsample_trilinear3d": "linear",
+    "upsample_bicubic2d": "cubic",
+}
+_OF_TPUS = frozenset({"upsample_nearest2d", "upsample_bilinear2d"})
+_CUBIC = -0.75  # torch's coefficient of cubic convolution
+
+# For each output pixel, the places of its source pixels and the weight of each.
+_Taps = tuple[tuple[torch.Tensor, torch.Tensor], ...]
+
+
+class _Axis(NamedTuple):
+    """One dimension: its sizes, and the factor by which pixels are placed, if not by the sizes."""
+
+    size: int
+    out: int
+    factor: float | None
 
 
 def apply() -> None:
-    """Put ours in its place: ``nn.Upsample`` calls it by that name, too."""
-    functional.interpolate = _interpolate
+    """Put ours in their place: `interpolate` finds them by their names."""
+    for name, mode in _MODES.items():
+        torchs = getattr(torch._C._nn, name)
+        ours = _on_the_device(torchs, name, mode)
+        _register_builtin(ours, f"aten::{name}")  # type: ignore[no-untyped-call]  # of torch.jit.script
+        setattr(torch._C._nn, name, ours)
 
 
-@functools.wraps(_torchs)
-def _interpolate(
-    input: torch.Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> torch.Tensor:
-    if (
-        input.device.type == "xla"
-        and input.dim() == 4
-        and mode in {"nearest", "bilinear"}
-        and scale_factor is not None
-        and not (size is not None or align_corners or recompute_scale_factor or antialias)
-    ):
-        factors = _pair(scale_factor)
-        sizes = input.shape[2:]
-        if any(not (n * factor).is_integer() for n, factor in zip(sizes, factors, strict=True)):
-            return _resized(input, factors, mode)
-    return _torchs(
-        input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    )
+def _on_the_device(torchs: Callable[..., Any], name: str, mode: str) -> Callable[..., Any]:
+    has_corners = not mode.startswith("nearest")
+
+    @functools.wraps(torchs)
+    def resized(image: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        # `interpolate` gives the output size, `align_corners` if there is such, and the factors.
+        if image.device.type != "xla" or kwargs or len(args) != 2 + has_corners:
+            return torchs(image, *args, **kwargs)
+        axes = _axes(image.shape[2:], args[0], args[-1])
+        align = has_corners and bool(args[1])
+        is_by_sizes = align or all(a.factor is None or a.out == a.size * a.factor for a in axes)
+        if name in _OF_TPUS and is_by_sizes and _is_tpu():
+            return torchs(image, *args)
+        return _resized(image, axes, mode, align)
+
+    return resized
 
 
-def _pair(factor: Any) -> tuple[float, float]:
-    height, width = factor if isinstance(factor, Sequence) else (factor, factor)
-    return float(height), float(width)
+def _is_tpu() -> bool:
+    from torch_xla import runtime
+
+    return bool(runtime.device_type() == "TPU")
 
 
-def _resized(image: torch.Tensor, factors: tuple[float, float], mode: str) -> torch.Tensor:
-    """(N, C, H, W) to (N, C, floor(H * factor), floor(W * factor))."""
-    for dim, factor in zip((2, 3), factors, strict=True):
-        wide = image.dtype == torch.float64
-        first, second, share = _sources(image.shape[dim], factor, mode, wide)
-        near = image.index_select(dim, first.to(image.device))
-        if mode == "nearest":
-            image = near
+def _axes(
+    sizes: Sequence[int], output: Sequence[int] | None, factors: Sequence[float] | None
+) -> list[_Axis]:
+    if factors is None:
+        assert output is not None
+        return [_Axis(size, out, None) for size, out in zip(sizes, output, strict=True)]
+    return [_Axis(n, math.floor(n * f), f) for n, f in zip(sizes, factors, strict=True)]
+
+
+def _resized(image: torch.Tensor, axes: list[_Axis], mode: str, align: bool) -> torch.Tensor:
+    """(N, C, *sizes) to (N, C, *new sizes), one dimension after the other."""
+    dtype = image.dtype
+    if dtype in {torch.bfloat16, torch.float16} and not mode.startswith("nearest"):
+        image = image.float()  # as CUDA computes it
+    # Tensors on the device are kept; a compiler's stand-ins for tensors (FakeTensor) get new ones.
+    is_real = type(image) in {torch.Tensor, torch.nn.Parameter}
+    on_device = _on_device if is_real else _on_device.__wrapped__
+    for dim, axis in reversed([*enumerate(axes, 2)]):
+        if axis.out == axis.size:  # torch copies then, whatever the factor
             continue
-        far = image.index_select(dim, second.to(image.device))
-        share = share.to(image.device, image.dtype).view([-1, 1] if dim == 2 else [-1])
-        image = near + (far - near) * share
-    return image
+        taps = on_device(axis, mode, align, image.dtype, image.device)
+        parts = [image.index_select(dim, places) for places, _ in taps]
+        if not mode.startswith("nearest"):
+            shape = [-1] + [1] * (image.dim() - dim - 1)
+            parts = [p * weights.view(shape) for p, (_, weights) in zip(parts, taps, strict=True)]
+        image = functools.reduce(torch.add, parts)
+    return image.to(dtype)
 
 
 @functools.lru_cache(maxsize=256)
-def _sources(
-    size: int, factor: float, mode: str, wide: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the source pixel of each output pixel, the next one, and the share of the next."""
-    out = int(size * factor)
-    if out == size:  # as torch on the CPU has it, in each dimension by itself
-        factor = 1.0
+def _on_device(
+    axis: _Axis, mode: str, align: bool, dtype: torch.dtype, device: torch.device
+) -> _Taps:
+    taps = _taps(axis, mode, align, dtype)
+    return tuple((places.to(device), weights.to(device)) for places, weights in taps)
+
+
+def _taps(axis: _Axis, mode: str, align: bool, dtype: torch.dtype) -> _Taps:
+    """As torch's CPU and CUDA kernels compute them (aten/src/ATen/native/UpSample.h)."""
+    size, out, factor = axis
+    is_nearest = mode.startswith("nearest")
+    wide = torch.float64 if dtype == torch.float64 and not is_nearest else torch.float32
+    pixels = torch.arange(out, dtype=wide)
+    if align:
+        step = torch.tensor((size - 1) / (out - 1) if out > 1 else 0.0, dtype=wide)
     elif mode == "nearest" and out == 2 * size:
-        factor = 2.0
-    dtype = torch.float64 if wide and mode == "bilinear" else torch.float32
-    step = torch.tensor(1.0 / factor, dtype=dtype)
-    pixels = torch.arange(out, dtype=dtype)
-    place = pixels * step if mode == "nearest" else ((pixels + 0.5) * step - 0.5).clamp(min=0)
-    first = place.floor().long().clamp(max=size - 1)
-    return first, (first + 1).clamp(max=size - 1), place - first
+        step = torch.tensor(0.5, dtype=wide)  # torch's shortcut, whatever the factor
+    else:
+        step = torch.tensor(size / out if factor is None else 1 / factor, dtype=wide)
+    if mode == "nearest" or align:
+        source = pixels * step
+    else:
+        source = (pixels + 0.5) * step - (0.0 if is_nearest else 0.5)
+    if mode == "linear":
+        source = source.clamp(min=0)
+    first = source.floor()
+    share = source - first
+    if is_nearest:
+        shares = [(0, torch.ones_like(share))]
+    elif mode == "linear":
+        shares = [(0, 1 - share), (1, share)]
+    else:
+        shares = [(k, _cubic((share - k).abs())) for k in range(-1, 3)]
+    return tuple(
+        ((first.long() + k).clamp(0, size - 1), weights.to(dtype)) for k, weights in shares
+    )
+
+
+def _cubic(x: torch.Tensor) -> torch.Tensor:
+    """Return the weights of pixels at distances `x`, from 0 to 2, in cubic convolution."""
+    a = _CUBIC
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return torch.where(x <= 1, near, far)

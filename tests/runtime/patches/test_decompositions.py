@@ -1,0 +1,127 @@
+"""Operations that torch_xla has no kernel for, as `patches.decompositions` computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch_xla.debug import metrics
+
+from xla_migrate import runtime as xla
+from xla_migrate.runtime.patches import decompositions
+
+Case = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _sample(**how: Any) -> Case:
+    """`grid_sample` at places that depend on the image, some of them outside of it."""
+    return lambda x: F.grid_sample(x, x[:, :2, ::2].movedim(1, -1) * 3 - 1.5, **how)
+
+
+def _targets(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor([1, 0], device=x.device)
+
+
+# All of an input of shape (2, 4, 6, 6), between 0.1 and 1.1.
+CASES: dict[str, Case] = {
+    "_weight_norm_interface": lambda x: torch._weight_norm(x, x.mean((1, 2, 3), True), 0),
+    "_weight_norm_interface of the last": lambda x: torch._weight_norm(x, x[:1, :1, :1] * 2, 3),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
+    "col2im": lambda x: F.fold(x.reshape(2, 16, 9), (6, 6), 2, stride=2),
+    "glu": lambda x: F.glu(x, 1),
+    "grid_sampler_2d": _sample(align_corners=False),
+    "grid_sampler_2d to the border": _sample(padding_mode="border", align_corners=True),
+    "grid_sampler_2d reflected": _sample(padding_mode="reflection", align_corners=False),
+    "grid_sampler_2d nearest": _sample(mode="nearest", align_corners=False),
+    "grid_sampler_2d bicubic": _sample(mode="bicubic", align_corners=True),
+    "huber_loss": lambda x: F.huber_loss(x * 4, x.flip(0).detach(), delta=0.5),
+    "huber_loss of each": lambda x: F.huber_loss(x * 4, x.flip(0), reduction="none"),
+    "im2col": lambda x: F.unfold(x, 3, padding=1, stride=2),
+    "im2col dilated": lambda x: F.unfold(x, (2, 3), dilation=2),
+    "linalg_cross": lambda x: torch.linalg.cross(x[..., :3], x[..., 3:]),
+    "logaddexp": lambda x: torch.logaddexp(x, x * 3),
+    "multi_margin_loss": lambda x: F.multi_margin_loss(x.flatten(1), _targets(x)),
+    "renorm": lambda x: torch.renorm(x, 2, 1, 0.5),
+    "sinc": lambda x: torch.sinc(x),
+    "special_entr": lambda x: torch.special.entr(x),
+}
+
+
+@pytest.fixture
+def image() -> torch.Tensor:
+    return torch.rand(2, 4, 6, 6, generator=torch.Generator().manual_seed(0)) + 0.1
+
+
+def _computed(case: Case, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the result, and the gradient of its squares."""
+    leaf = image.detach().clone().requires_grad_()
+    out = case(leaf)
+    out.pow(2).sum().backward()  # type: ignore[no-untyped-call]
+    assert leaf.grad is not None
+    return out.detach().cpu(), leaf.grad.cpu()
+
+
+def _fallbacks(case: Case, image: torch.Tensor) -> list[str]:
+    """Return the operations that run on the CPU."""
+    xla.mark_step()
+    metrics.clear_counters()  # type: ignore[no-untyped-call]
+    _computed(case, image)
+    names: list[str] = metrics.counter_names()  # type: ignore[no-untyped-call]
+    return [name for name in names if name.startswith("aten::") and "_local_scalar" not in name]
+
+
+def test_each_operation_has_a_case() -> None:
+    assert {name.split()[0] for name in CASES} == {*decompositions.OPERATIONS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operations_are_computed_on_the_device(
+    name: str, image: torch.Tensor, device: torch.device
+) -> None:
+    expected = _computed(CASES[name], image)
+    found = _computed(CASES[name], image.to(device))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert _fallbacks(CASES[name], image.to(device)) == []
+
+
+def test_they_are_computed_in_compiled_modules(image: torch.Tensor, device: torch.device) -> None:
+    compiled = torch.compile(lambda x: F.glu(x, 1), backend="openxla")
+    torch.testing.assert_close(compiled(image.to(device)).cpu(), F.glu(image, 1))
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("kind", [nn.ELU, nn.CELU, nn.SELU])
+def test_elus_have_torchs_gradients(
+    kind: type[nn.Module], inplace: bool, device: torch.device
+) -> None:
+    activation = kind(inplace=inplace) if kind is nn.SELU else kind(1.5, inplace=inplace)
+    values = torch.linspace(-4, 4, 33)
+    found = _computed(lambda x: activation(x * 1), values.to(device))
+    expected = _computed(lambda x: activation(x * 1), values)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def stock() -> Any:
+    """torch_xla without the decompositions."""
+    decompositions._kept.pop()._destroy()
+    yield
+    decompositions.apply()
+
+
+@pytest.mark.usefixtures("stock")
+def test_torch_xla_has_no_kernel(image: torch.Tensor, device: torch.device) -> None:
+    without = {n.split()[0] for n, case in CASES.items() if _fallbacks(case, image.to(device))}
+    assert without == {*decompositions.OPERATIONS}
+
+
+@pytest.mark.usefixtures("stock")
+def test_elus_have_wrong_gradients(device: torch.device) -> None:
+    x = torch.full((1,), -2.0, device=device, requires_grad=True)
+    F.elu(x).sum().backward()  # type: ignore[no-untyped-call]
+    assert x.grad is not None
+    assert x.grad.item() == pytest.approx(-1.0)
