@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch_xla.debug import metrics
 
-from xla_migrate import runtime as xla
 from xla_migrate.runtime.patches import decompositions
 
-Case = Callable[[torch.Tensor], torch.Tensor]
+from .computing import Case, assert_computed_on_the_device, fallbacks
 
 
 def _sample(**how: Any) -> Case:
@@ -56,24 +53,6 @@ def image() -> torch.Tensor:
     return torch.rand(2, 4, 6, 6, generator=torch.Generator().manual_seed(0)) + 0.1
 
 
-def _computed(case: Case, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the result, and the gradient of its squares."""
-    leaf = image.detach().clone().requires_grad_()
-    out = case(leaf)
-    out.pow(2).sum().backward()  # type: ignore[no-untyped-call]
-    assert leaf.grad is not None
-    return out.detach().cpu(), leaf.grad.cpu()
-
-
-def _fallbacks(case: Case, image: torch.Tensor) -> list[str]:
-    """Return the operations that run on the CPU."""
-    xla.mark_step()
-    metrics.clear_counters()  # type: ignore[no-untyped-call]
-    _computed(case, image)
-    names: list[str] = metrics.counter_names()  # type: ignore[no-untyped-call]
-    return [name for name in names if name.startswith("aten::") and "_local_scalar" not in name]
-
-
 def test_each_operation_has_a_case() -> None:
     assert {name.split()[0] for name in CASES} == {*decompositions.OPERATIONS}
 
@@ -82,10 +61,7 @@ def test_each_operation_has_a_case() -> None:
 def test_operations_are_computed_on_the_device(
     name: str, image: torch.Tensor, device: torch.device
 ) -> None:
-    expected = _computed(CASES[name], image)
-    found = _computed(CASES[name], image.to(device))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    assert _fallbacks(CASES[name], image.to(device)) == []
+    assert_computed_on_the_device(CASES[name], image, device, 1e-4)
 
 
 def test_they_are_computed_in_compiled_modules(image: torch.Tensor, device: torch.device) -> None:
@@ -100,9 +76,7 @@ def test_elus_have_torchs_gradients(
 ) -> None:
     activation = kind(inplace=inplace) if kind is nn.SELU else kind(1.5, inplace=inplace)
     values = torch.linspace(-4, 4, 33)
-    found = _computed(lambda x: activation(x * 1), values.to(device))
-    expected = _computed(lambda x: activation(x * 1), values)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert_computed_on_the_device(lambda x: activation(x * 1), values, device)
 
 
 @pytest.fixture
@@ -115,7 +89,7 @@ def stock() -> Any:
 
 @pytest.mark.usefixtures("stock")
 def test_torch_xla_has_no_kernel(image: torch.Tensor, device: torch.device) -> None:
-    without = {n.split()[0] for n, case in CASES.items() if _fallbacks(case, image.to(device))}
+    without = {n.split()[0] for n, case in CASES.items() if fallbacks(case, image.to(device))}
     assert without == {*decompositions.OPERATIONS}
 
 

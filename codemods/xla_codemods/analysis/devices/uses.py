@@ -96,7 +96,7 @@ class MovedTo:
             lambda parameter: self._receivers(*parameter) or (),
             lambda parameter: self._receivers(*parameter) is None,
         )
-        return self._receivers(*next(reversed(reached))) is not None
+        return all(self._receivers(*parameter) is not None for parameter in reached)
 
     def _receivers(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
         """Return the parameters that receive `name`; None if something else is done with it than moving to it."""

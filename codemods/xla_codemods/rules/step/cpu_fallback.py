@@ -13,10 +13,8 @@ its result is copied back (fact 3.37).
 
 Fix: none.
 
-Use an operation that has a kernel, or compute the result earlier, in the dataset. Common
-replacements:
-
-- `sort` or `topk` for `median`.
+Use an operation that has a kernel, such as `sort` or `topk` instead of `median`, or compute the
+result earlier, in the dataset.
 
 ## Example
 
@@ -147,14 +145,11 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
 
 @RULE.call(*_RESIZING)
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if _smooths(call) and _is_computed_each_time(script, call):
-        if any(may_be_read(script, a) for a in call.args):
-            yield RULE.finding(script, call, _message("interpolate(antialias=True)"))
-
-
-def _smooths(call: ast.Call) -> bool:
     smooth = keyword(call, "antialias")
-    return isinstance(smooth, ast.Constant) and smooth.value is True
+    if not isinstance(smooth, ast.Constant) or smooth.value is not True:
+        return
+    if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
+        yield RULE.finding(script, call, _message("interpolate(antialias=True)"))
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:

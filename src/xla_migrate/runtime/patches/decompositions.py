@@ -1,11 +1,11 @@
-"""Operations without a kernel, such as `glu` and `grid_sample`, are computed on the device by others.
+"""Operations without a right kernel are decomposed into others: `glu`, `grid_sample`, ELU's gradient.
 
-The fault: torch_xla has no kernel for these operations or for their gradients. They run on the CPU, with copies from and
-to the device, and end the graph in each step. The gradient of ELU, CELU and SELU has a kernel that takes the
-input for the output, silently: where x < 0 it is ``x + 1`` in place of ``exp(x)``. torch's own decompositions
-give the same values, and gradients by the operations that they consist of.
+The fault: torch_xla has no kernel for the operations below, or for their gradients. They run on the
+CPU, with copies from and to the device, and end the graph in each step. The gradient of ELU, CELU and
+SELU has a kernel that takes the input for the output, silently: where x < 0 it is ``x + 1`` in place of
+``exp(x)``. torch has decompositions of all of them.
 
-To see it: ``aten::glu_backward`` in torch_xla's counters; the gradient of ``elu`` at -2, -1 in place of 0.135.
+To see it: ``aten::glu_backward`` in torch_xla's counters; the gradient of ``elu`` at -2 is -1, not 0.135.
 It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gradients.
 """
 
@@ -31,7 +31,7 @@ _kept: list[Any] = []
 
 
 def apply() -> None:
-    """Decompose them before torch notes what to differentiate, so that it differentiates the parts."""
+    """Decompose operations before autograd records them: it then records and differentiates their parts."""
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     _kept.append(library)
     decompositions: Any = global_decomposition_table["post_autograd"]

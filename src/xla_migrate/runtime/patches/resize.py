@@ -12,7 +12,7 @@ torch_xla's "nearest" and "bilinear" of images where it computes the same. ``ant
 torch_xla's, too.
 
 To see it: ``interpolate(image, size=(64, 64), mode="bilinear", align_corners=True)`` of 8 by 8 pixels.
-It can go when this fails: test_torch_xla_weighs_other_pixels.
+It can go when these fail: test_torch_xla_weighs_other_pixels, test_torch_xla_resizes_by_sizes.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ def _resized(image: torch.Tensor, axes: list[_Axis], mode: str, align: bool) -> 
     # Tensors on the device are kept; a compiler's stand-ins for tensors (FakeTensor) get new ones.
     is_real = type(image) in {torch.Tensor, torch.nn.Parameter}
     on_device = _on_device if is_real else _on_device.__wrapped__
-    for dim, axis in reversed([*enumerate(axes, 2)]):
-        if axis.out == axis.size:  # torch copies then, whatever the factor
-            continue
-        taps = on_device(axis, mode, align, image.dtype, image.device)
-        parts = [image.index_select(dim, places) for places, _ in taps]
-        if not mode.startswith("nearest"):
-            shape = [-1] + [1] * (image.dim() - dim - 1)
-            parts = [p * weights.view(shape) for p, (_, weights) in zip(parts, taps, strict=True)]
+    # What keeps its size is copied, whatever the factor, as CUDA does.
+    changed = [dim for dim, axis in enumerate(axes, 2) if axis.out != axis.size]
+    if not changed:
+        return image.to(dtype, copy=True)
+    for dim in reversed(changed):
+        taps = on_device(axes[dim - 2], mode, align, image.dtype, image.device)
+        shape = [-1] + [1] * (image.dim() - dim - 1)
+        parts = [image.index_select(dim, at) * weights.view(shape) for at, weights in taps]
         image = functools.reduce(torch.add, parts)
     return image.to(dtype)
 

@@ -70,7 +70,6 @@ def _reads_in_turns(script: Script) -> list[Fetch]:
     reads = [
         (node, description)
         for node in always
-        if type(node) in _READING
         for description in reads_of(script, node)
         if not _is_no_tensor_there(script, node)
     ]
@@ -125,25 +124,6 @@ def _made_later(script: Script) -> frozenset[ast.AST]:
     found = [read for read in reads_in_turns(script) if read.outcome.edits]
     inside = (node for read in found for made in read.outcome.later for node in walk(made))
     return frozenset((*(read.node for read in found), *inside))
-
-
-# The types of nodes that `reads_of` looks at.
-_READING = frozenset(
-    {
-        ast.Assert,
-        ast.BinOp,
-        ast.BoolOp,
-        ast.Call,
-        ast.Compare,
-        ast.FormattedValue,
-        ast.If,
-        ast.IfExp,
-        ast.Slice,
-        ast.Subscript,
-        ast.While,
-        ast.comprehension,
-    }
-)
 
 
 def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
