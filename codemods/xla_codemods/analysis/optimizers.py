@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..patterns import Pattern
 from .inference.values import INSTANCE, OPTIMIZER, SCALER
 from .loops import OPTIMIZER_NAME, gone_through, is_called_a_scaler
+from .once import once
 from .syntax import unparsed
 
 if TYPE_CHECKING:
@@ -132,14 +133,11 @@ def _is_used_as_a_scaler(file: ParsedFile, node: ast.expr) -> bool:
     return unparsed(node) in scalers_by_use(file)
 
 
+@once
 def scalers_by_use(file: ParsedFile) -> frozenset[str]:
     """What is used as only a GradScaler is, as text: `scale(loss).backward()`, `unscale_(optimizer)`, and
     `step(optimizer)` of what is called a scaler.
     """
-    return file.cached(_find_scalers_by_use)
-
-
-def _find_scalers_by_use(file: ParsedFile) -> frozenset[str]:
     names = set()
     for call, _ in file.index.calls_of("backward"):
         match call.func:
@@ -164,12 +162,9 @@ def is_scaling_step(file: ParsedFile, call: ast.Call) -> bool:
     return is_called_a_scaler(call.func) and len(call.args) > 1 and is_optimizer(file, call.args[1])
 
 
+@once
 def scaling_steps(file: ParsedFile) -> list[ast.Call]:
     """The calls of the file that are such steps; found once."""
-    return file.cached(_find_scaling_steps)
-
-
-def _find_scaling_steps(file: ParsedFile) -> list[ast.Call]:
     if not file.source.mentions("scaler"):
         return []
     return [call for call, _ in file.index.of(ast.Call) if is_scaling_step(file, call)]

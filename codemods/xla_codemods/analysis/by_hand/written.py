@@ -11,6 +11,7 @@ from ...edits import Edit, Replace
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
 from ..nodes import walk
+from ..once import once
 from ..scopes import STAR_EXPORTS
 
 if TYPE_CHECKING:
@@ -41,16 +42,13 @@ _LAST_NAMES = frozenset(name for names in _USED.values() for name in names.split
 _NOTE = "XLA011"
 
 
+@once
 def is_written_by_hand(script: Script) -> bool:
     """True if the file trains on XLA devices by calls of torch_xla's own, and is not migrated.
 
     Branches count: `if use_tpu: xm.mark_step()`. Where accelerate or Fabric drives the devices, calls of torch_xla are
     no training of the file's own.
     """
-    return script.cached(_is_written_by_hand)
-
-
-def _is_written_by_hand(script: Script) -> bool:
     if not script.source.mentions("torch_xla") or "torch_xla" not in script.source.text:
         return False
     nodes = walk(script.tree)
@@ -67,12 +65,9 @@ def _is_written_by_hand(script: Script) -> bool:
     return any(_dotted(n, homes) in _NAMES for n in uses) and not uses_accelerate(script)
 
 
+@once
 def undecided(script: Script) -> list[ast.Attribute | ast.Name]:
     """What looks like torch_xla's and may be something else, first of each name: `xm` is a class of the file's, too."""
-    return script.cached(_undecided)
-
-
-def _undecided(script: Script) -> list[ast.Attribute | ast.Name]:
     if not is_written_by_hand(script):
         return []
     homes = _imports(walk(script.tree))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..once import once
 from ..syntax import name_of
 
 if TYPE_CHECKING:
@@ -33,14 +34,11 @@ _METHODS = (
 )
 
 
+@once
 def uses_accelerate(file: ParsedFile) -> bool:
     """Return True if the file makes an `Accelerator` or a `Fabric`, or its functions receive one: both support XLA
     themselves. Found once for a file.
     """
-    return file.cached(_find_use)
-
-
-def _find_use(file: ParsedFile) -> bool:
     return _is_imported(file) or _is_given(file)
 
 

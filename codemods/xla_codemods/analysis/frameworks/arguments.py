@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...edits import Replace
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
+from ..once import once
 from ..syntax import keyword
 
 if TYPE_CHECKING:
@@ -52,14 +53,11 @@ _LIGHTNINGS = frozenset(
 )
 
 
+@once
 def has_a_trainer(script: ParsedFile) -> bool:
     """True if the file makes a trainer of a framework's, or makes or parses its arguments: it trains on whatever accelerator
     there is.
     """
-    return script.cached(_makes_a_trainer)
-
-
-def _makes_a_trainer(script: ParsedFile) -> bool:
     if not script.source.mentions("trainer", "trainingarguments", "trl", "argparser"):
         return False
     makers = TRAINERS | ARGUMENTS | _LIGHTNINGS
@@ -114,12 +112,9 @@ def calls_of_any(script: ParsedFile, names: Collection[str]) -> list[ast.Call]:
     return [c for c, scope in script.index.of(ast.Call) if script.dotted(c.func, scope) in names]
 
 
+@once
 def makes_trainer(script: ParsedFile) -> bool:
     """Return True if this file makes one of `TRAINERS`, or an object of its own subclass of one."""
-    return script.cached(_makes_trainer)
-
-
-def _makes_trainer(script: ParsedFile) -> bool:
     own = (
         node.name
         for node, scope in script.index.of(ast.ClassDef)

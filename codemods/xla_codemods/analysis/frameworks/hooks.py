@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..nodes import walk
+from ..once import once
 from ..projects.derivation import derives
 from .arguments import TRAINERS
 from .lightning_modules import is_its_module
@@ -30,12 +31,9 @@ _ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
 _NAMES = tuple(_OF_TRAINERS | _OF_THEIR_CALLBACKS | _OF_LIGHTNING)
 
 
+@once
 def called_in_steps(script: ParsedFile) -> frozenset[ast.FunctionDef]:
     """Methods of Trainers, LightningModules and callbacks, and what ignite's engines run. Found once for a file."""
-    return script.cached(_called_in_steps)
-
-
-def _called_in_steps(script: ParsedFile) -> frozenset[ast.FunctionDef]:
     if not script.source.mentions(*_NAMES, "ignite"):
         return frozenset()
     return frozenset((*_methods(script), *_of_engines(script)))

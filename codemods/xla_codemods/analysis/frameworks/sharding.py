@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Edit, InsertBefore
 from ..flow import has_run
+from ..once import once
 from ..syntax import keyword
 from .arguments import ARGUMENTS, TRAINERS, calls_of_any, makes_trainer
 from .passed_values import given
@@ -42,12 +43,9 @@ def faults_of_plugin(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
                 yield argument.value, _UNLIKE[argument.arg]
 
 
+@once
 def accelerator_shards(script: ParsedFile) -> bool:
     """True if the file makes accelerate's plugin for FSDP, in a way that the runtime takes, and no mesh beside it."""
-    return script.cached(_makes_plugin)
-
-
-def _makes_plugin(script: ParsedFile) -> bool:
     if not script.source.mentions("fullyshardeddataparallelplugin"):
         return False
     if "ParallelismConfig(" in script.source.text:
@@ -87,12 +85,9 @@ def begins_with(script: ParsedFile, call: ast.Call) -> bool:
     return not (makes_trainer(script) and trainer_shards(script))
 
 
+@once
 def trainer_shards(script: ParsedFile) -> bool:
     """True if the file gives a trainer arguments that say for sure to shard, in a way that the runtime does."""
-    return script.cached(_shards)
-
-
-def _shards(script: ParsedFile) -> bool:
     if not script.source.mentions("fsdp"):
         return False
     calls = calls_of_any(script, ARGUMENTS)

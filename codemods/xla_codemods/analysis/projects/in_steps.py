@@ -14,6 +14,7 @@ from ..index import Index
 from ..inference.values import MODULE
 from ..loops import scaled_by_name
 from ..nodes import walk
+from ..once import once
 from ..scopes import FunctionNode, Scope
 from ..syntax import argument_for, walk_body
 
@@ -45,14 +46,11 @@ def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
     )
 
 
+@once
 def computing(home: Index) -> Collection[FunctionNode]:
     """The `forward` methods of the module classes of a file, and what they call: methods of the same object, functions
     of the file. In the order of calls.
     """
-    return home.cached(_computing)
-
-
-def _computing(home: Index) -> Collection[FunctionNode]:
     models = (
         home.inference.inner(definition, scope)
         for definition, scope in home.of(ast.ClassDef)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from ..devices.specs import INDEX_NAME, last_name
+from ..once import once
 from ..scopes import Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
 from .callees import PREPARING, Callees, Handed, Target, View, filled
@@ -28,12 +29,9 @@ class PassedArgument(NamedTuple):
     sure: bool
 
 
+@once
 def passed_arguments(script: Script) -> PassedArguments:
     """What the calls of a script's program pass, as the script sees them; found once for all who ask."""
-    return script.cached(_seen_from)
-
-
-def _seen_from(script: Script) -> PassedArguments:
     project = script.project
     modules = project.modules if project is not None else None
     home = View(script.index, project.path if project is not None else "", modules)

@@ -12,6 +12,7 @@ from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
 from ..nodes import walk
+from ..once import once
 from .steps import calls_of, is_of_an_optimizer
 from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_loops
 
@@ -30,12 +31,9 @@ def acts(script: Script, loop: Loop) -> bool:
     return all(training.is_inference(call) or _predicting(script, call) for call in runs)
 
 
+@once
 def unmarked_evaluations(script: Script) -> list[Loop]:
     """The loops that evaluate or act and that neither a device loader nor the script marks: XLA502 does."""
-    return script.cached(_unmarked_evaluations)
-
-
-def _unmarked_evaluations(script: Script) -> list[Loop]:
     # accelerate's loaders mark, and what is counted, as in sampling, has none.
     counted = uses_accelerate(script)
     return [

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from ...patterns import Pattern
 from ..inference import library_types
+from ..once import once
 from ..script import Script
 from . import world_sizes
 
@@ -97,12 +98,9 @@ _ON_META = Pattern(r"""["']meta["']|init_empty_weights|to_empty\(""")
 _MADE = Pattern(r"\w\.to_empty\(|\bset_(?:model_)?state_dict\(")
 
 
+@once
 def is_sharded_by_the_runtime(script: Script) -> bool:
     """True if every call that shards is rewritten, and there is one."""
-    return script.cached(_is_sharded_by_the_runtime)
-
-
-def _is_sharded_by_the_runtime(script: Script) -> bool:
     if not script.source.mentions(CLASS.lower(), FUNCTION):
         return False
     calls = list(_calls(script))

@@ -17,6 +17,7 @@ from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
+from ..once import once
 from ..projects.callers import handed_to
 from ..projects.in_steps import is_an_element
 from ..scopes import FunctionNode
@@ -47,14 +48,11 @@ class Turn(NamedTuple):
     body: list[ast.stmt]
 
 
+@once
 def turns(script: Script) -> tuple[Turn, ...]:
     """The innermost loops that step or compute gradients, the functions that do and are called from loops, what
     modules compute, and what frameworks call.
     """
-    return script.cached(_turns)
-
-
-def _turns(script: Script) -> tuple[Turn, ...]:
     found: list[Turn] = []
     if script.training.may_step:
         for loop in script.training.loops:
@@ -169,12 +167,9 @@ def evaluating(script: Script) -> tuple[Turn, ...]:
     )
 
 
+@once
 def in_each_step(script: Script) -> Mapping[ast.AST, Turn]:
     """Every node that runs in each training step, with its turn."""
-    return script.cached(_in_each_step)
-
-
-def _in_each_step(script: Script) -> dict[ast.AST, Turn]:
     return dict(in_each_turn(script, turns(script)))
 
 

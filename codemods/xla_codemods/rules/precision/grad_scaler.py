@@ -179,8 +179,8 @@ from ...analysis.training.scalers.creations import (
     idle_bindings,
     is_disabled,
 )
-from ...analysis.training.scalers.kept import clipped, keeps_scalers, uses_of_scalers
-from ...analysis.training.scalers.uses import Uses
+from ...analysis.training.scalers.kept import clipped, keeps_scalers
+from ...analysis.training.scalers.uses import Uses, uses_of_scalers
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule

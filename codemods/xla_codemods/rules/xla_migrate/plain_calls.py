@@ -97,6 +97,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import XM, given, is_constant
 from ...analysis.inference.library_types import RUNTIME, VENDORED
+from ...analysis.once import once
 from ...analysis.syntax import is_pure
 from ...edits import Edit, Replace, ReplaceStatement, remove
 from ...finding import INFO, Finding
@@ -230,11 +231,8 @@ def _keeps_random_states(script: Script) -> bool:
     return "rng_state" in script.source.text
 
 
+@once
 def _speaks_of_replicas(script: Script) -> bool:
-    return script.cached(_told_of_replicas)
-
-
-def _told_of_replicas(script: Script) -> bool:
     if _REPLICAS.search(script.source.text):
         return True
     return script.project is not None and script.project.has_text(_REPLICAS)

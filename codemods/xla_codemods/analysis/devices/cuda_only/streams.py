@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....flow.conditions import truth
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
+from ...once import once
 from ...syntax import is_elif, unparsed
 
 if TYPE_CHECKING:
@@ -214,12 +215,9 @@ def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
     return False
 
 
+@once
 def stay(script: ParsedFile) -> bool:
     """Return True if the file has a stream that cannot be removed, so that all of its stream code stays."""
-    return script.cached(_is_any_needed)
-
-
-def _is_any_needed(script: ParsedFile) -> bool:
     return any(
         (
             script.dotted(call.func, scope) in STREAMS

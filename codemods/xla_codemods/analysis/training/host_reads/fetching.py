@@ -13,6 +13,7 @@ from ...frameworks.lightning_modules import is_lightnings
 from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
+from ...once import once
 from ...syntax import keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.losses import is_handed_numbers_alone
@@ -55,12 +56,9 @@ class Fetch(NamedTuple):
     in_a_step: bool  # not only in an evaluation
 
 
+@once
 def reads_in_turns(script: Script) -> list[Fetch]:
     """What fetches from the device in every turn of the loops that train or evaluate, in a program that has one."""
-    return script.cached(_reads_in_turns)
-
-
-def _reads_in_turns(script: Script) -> list[Fetch]:
     # A framework's own loop trains on whatever accelerator there is.
     led = bool(called_in_steps(script))
     if not (script.is_trained and (led or script.runs_accelerated or uses_accelerate(script))):
@@ -115,12 +113,9 @@ def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
     return outcome
 
 
+@once
 def made_later(script: Script) -> frozenset[ast.AST]:
     """Those of them that are read behind the turn, and what is made behind it."""
-    return script.cached(_made_later)
-
-
-def _made_later(script: Script) -> frozenset[ast.AST]:
     found = [read for read in reads_in_turns(script) if read.outcome.edits]
     inside = (node for read in found for made in read.outcome.later for node in walk(made))
     return frozenset((*(read.node for read in found), *inside))

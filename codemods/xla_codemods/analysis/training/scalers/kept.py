@@ -10,22 +10,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
+from ...once import once
 from ...syntax import is_handed_on, name_of
 from .creations import MAKERS, creations, is_disabled, maker_names
-from .uses import Uses, classify
+from .uses import Uses, uses_of_scalers
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
-
-
-def uses_of_scalers(script: ParsedFile) -> Uses:
-    """All uses of scalers in `script`, found once."""
-    return script.cached(classify)
-
-
-def keeps_scalers(script: ParsedFile) -> bool:
-    """True if the scalers that this file makes or uses stay: removed in part, they would lack what the rest asks for."""
-    return script.cached(_keeps)
 
 
 def handed_on(script: ParsedFile) -> Iterator[ast.expr]:
@@ -40,7 +31,9 @@ def handed_on(script: ParsedFile) -> Iterator[ast.expr]:
                 yield node
 
 
-def _keeps(script: ParsedFile) -> bool:
+@once
+def keeps_scalers(script: ParsedFile) -> bool:
+    """True if the scalers that this file makes or uses stay: removed in part, they would lack what the rest asks for."""
     if uses_of_scalers(script).unclear:
         return True
     project = script.project

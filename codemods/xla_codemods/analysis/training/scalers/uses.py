@@ -12,6 +12,7 @@ from ....flow.calls import receives
 from ....patterns import Pattern
 from ...inference.values import SCALER, TENSOR
 from ...nodes import walk
+from ...once import once
 from ...optimizers import is_scaler, scalers_by_use
 from ...scopes import Scope
 from ...syntax import handed_through, keyword
@@ -84,7 +85,8 @@ def _is_wanted_elsewhere(script: ParsedFile, target: ast.expr) -> bool:
     return script.is_imported_elsewhere(last_name(target))
 
 
-def classify(script: ParsedFile) -> Uses:
+@once
+def uses_of_scalers(script: ParsedFile) -> Uses:
     """All uses of scalers in `script`."""
     finder = _Finder(script)
     for creation in creations(script):

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
+from ...once import once
 from ...projects import in_steps
 from ...scopes import Binding, FunctionNode, Scope
 
@@ -20,12 +21,9 @@ _OTHERS = frozenset(
 )
 
 
+@once
 def computing(script: Script) -> Collection[FunctionNode]:
     """What runs when a model computes, of this file or of another module that calls functions of this file."""
-    return script.cached(_computing)
-
-
-def _computing(script: Script) -> Collection[FunctionNode]:
     if not script.is_trained:
         return ()
     own, callers = in_steps.computing(script.index), script.callers
