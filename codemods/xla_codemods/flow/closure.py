@@ -47,6 +47,13 @@ def all_ends(
     return bool(found) and all(map(holds, found))
 
 
+def without_fault(start: Iterable[N], step: Callable[[N], Iterable[N] | None]) -> bool:
+    """Return True if `step` returns None, a fault, for none of the nodes that it leads to from `start`."""
+    steps: dict[N, Iterable[N] | None] = {}
+    reach(start, lambda node: steps.setdefault(node, step(node)) or ())
+    return None not in steps.values()
+
+
 def trace(reached: Mapping[N, N | None], node: N) -> Iterator[N]:
     """Yield `node` and the nodes that led to it, up to the one that the closure started from."""
     current: N | None = node

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...flow.closure import reach
+from ...flow.closure import without_fault
 from ..inference.library_types import RUNTIME
 from ..projects.callees import Callees, Target, filled, scope_of
 from ..scopes import Scope, resolve
@@ -91,12 +91,7 @@ class MovedTo:
 
     def only(self, target: Target, name: str) -> bool:
         """True if `target`, and all that it passes its parameter `name` to, move to it, and do nothing else with it."""
-        reached = reach(
-            [(target, name)],
-            lambda parameter: self._receivers(*parameter) or (),
-            lambda parameter: self._receivers(*parameter) is None,
-        )
-        return all(self._receivers(*parameter) is not None for parameter in reached)
+        return without_fault([(target, name)], lambda parameter: self._receivers(*parameter))
 
     def _receivers(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
         """Return the parameters that receive `name`; None if something else is done with it than moving to it."""

@@ -24,16 +24,5 @@ def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
             ops=[ast.Eq()],
             comparators=[ast.Constant(value=0)],
         ):
-            return _is_one(script, every)
-    return False
-
-
-def _is_one(script: Script, node: ast.expr) -> bool:
-    """True for 1, and for a name that is bound to it once."""
-    match node:
-        case ast.Constant(value=value):
-            return value == 1
-        case ast.Name():
-            given = script.only_value(node)
-            return isinstance(given, ast.Constant) and given.value == 1
+            return getattr(script.only_value(every) or every, "value", None) == 1
     return False

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.closure import reach, without_fault
 from ...inference.values import HOST
 from ...syntax import keyword, name_of
 
@@ -26,47 +27,53 @@ _COPIES = frozenset({"dict", "list", "tuple", "OrderedDict", "deepcopy", "copy"}
 _ASKED_OF_MODELS = frozenset(
     {"buffers", "eval", "modules", "named_parameters", "parameters", "requires_grad_"}
 )
-_NAMES = 3  # one after the other
 
 
-def keeps_half(script: Script, node: ast.expr, names: int = _NAMES) -> bool:
+def keeps_half(script: Script, node: ast.expr) -> bool:
     """True if what `node`, of float16, gives is only converted back, or saved."""
+    return without_fault([node], lambda each: _kept(script, each))
+
+
+def _kept(script: Script, node: ast.expr) -> list[ast.expr] | None:
+    """Return the expressions that have the value of `node` next; None if something is computed with it."""
     parent = script.parent(node)
     match parent:
-        case ast.Attribute():
+        case ast.Attribute(attr=name):
             call = script.parent(parent)
-            kept = isinstance(call, ast.Call) and _is_kept_by(script, parent.attr, call, names)
-            # `model.half().state_dict()` changes the model itself.
-            return kept and (parent.attr != "state_dict" or not _goes_on(script, node, names))
-        case ast.keyword():
-            call = script.parent(parent)
-            return isinstance(call, ast.Call) and _is_handed_to(script, call, names)
-        case ast.Call():
-            return _is_handed_to(script, parent, names)
+            return _of_method(script, node, name, call) if isinstance(call, ast.Call) else None
+        case ast.Call() | ast.keyword():
+            call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
+            last = name_of(call.func) if isinstance(call, ast.Call) else ""
+            if last in _COPIES and isinstance(call, ast.Call):
+                return [call]
+            return [] if last.startswith("save") else None
         case ast.Dict() | ast.DictComp() | ast.ListComp() | ast.List() | ast.Tuple():
-            return keeps_half(script, parent, names) or _is_of_a_state(script, parent)
+            return [] if _is_of_a_state(script, parent) else [parent]
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-            return names > 0 and _all_keep(script, parent, name, names - 1)
+            uses = script.index.names_in(script.function(parent), name)
+            loads = [use for use in uses if isinstance(use.ctx, ast.Load)]
+            return [*loads] if loads and len(uses) == len(loads) + 1 else None
         case ast.Assign(targets=[ast.Subscript(value=ast.Name() as owner)]):
-            return _is_state(script, owner)
+            return [] if _is_state(script, owner) else None
         case ast.Expr():
-            return _is_saved_below(script, node, names) or _is_of_a_saved_checkpoint(
-                script, node, names
-            )
-    return False
+            return _below(script, node) or _of_checkpoint(script, node) or None
+    return None
 
 
-def _is_kept_by(script: Script, method: str, call: ast.Call, names: int) -> bool:
+def _of_method(
+    script: Script, node: ast.expr, method: str, call: ast.Call
+) -> list[ast.expr] | None:
+    """The same, where `call` calls `method` of `node`."""
     if method in _BACK or method.startswith("save"):
-        return True
+        return []
     if method == "state_dict":
         user = script.parent(call)
-        return not (isinstance(user, ast.Call) and name_of(user.func) == "load_state_dict")
-    if method in {"to", "type"}:
-        for given in (*call.args, keyword(call, "dtype")):
-            if given is not None and _is_other_type(script, given):
-                return True
-    return method in _SAME and keeps_half(script, call, names)
+        is_loaded = isinstance(user, ast.Call) and name_of(user.func) == "load_state_dict"
+        return None if is_loaded else _below(script, node)  # `model.half()` changes the model
+    given = [] if method not in {"to", "type"} else [*call.args, keyword(call, "dtype")]
+    if any(_is_other_type(script, each) for each in given if each is not None):
+        return []
+    return [call] if method in _SAME else None
 
 
 def _is_other_type(script: Script, node: ast.expr) -> bool:
@@ -77,11 +84,6 @@ def _is_other_type(script: Script, node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "dtype"
 
 
-def _is_handed_to(script: Script, call: ast.Call, names: int) -> bool:
-    last = name_of(call.func)
-    return last.startswith("save") or (last in _COPIES and keeps_half(script, call, names))
-
-
 def _is_of_a_state(script: Script, made: ast.expr) -> bool:
     """`{k: v.half() for k, v in model.state_dict().items()}`."""
     return isinstance(made, ast.DictComp) and _is_state(script, made.generators[0].iter)
@@ -89,65 +91,42 @@ def _is_of_a_state(script: Script, made: ast.expr) -> bool:
 
 def _is_state(script: Script, node: ast.expr) -> bool:
     """`model.state_dict()`, its `items()`, or a name for one."""
-    if isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in {"items", "copy"}:
-            return _is_state(script, node.func.value)
-        if name_of(node.func) in _COPIES and node.args:
-            return _is_state(script, node.args[0])
-        return name_of(node.func) == "state_dict"
-    given = script.only_value(node)
-    return isinstance(given, ast.Call) and _is_state(script, given)
+
+    def owners(node: ast.expr) -> list[ast.expr]:
+        match script.only_value(node) or node:
+            case ast.Call(func=ast.Attribute(value=owner, attr="items" | "copy")):
+                return [owner]
+            case ast.Call(args=[copied, *_]) as call if name_of(call.func) in _COPIES:
+                return [copied]
+        return []
+
+    ends = (script.only_value(end) or end for end in reach([node], owners))
+    return any(isinstance(e, ast.Call) and name_of(e.func) == "state_dict" for e in ends)
 
 
-def _all_keep(script: Script, bound: ast.AST, name: str, names: int) -> bool:
-    """True if `name`, which `bound` binds and nothing else, is used, and each use keeps float16."""
-    function = script.function(bound)
-    found = script.index.names_in(function, name)
-    loads = [node for node in found if isinstance(node.ctx, ast.Load)]
-    if not loads or len(found) - len(loads) != 1:
-        return False
-    return all(keeps_half(script, node, names) for node in loads)
-
-
-def _is_saved_below(script: Script, call: ast.expr, names: int) -> bool:
-    """`model.half()`, where below it the model is only saved, and no loop begins again."""
-    return bool(_uses_below(script, call)) and not _goes_on(script, call, names)
-
-
-def _goes_on(script: Script, call: ast.expr, names: int) -> bool:
-    """True if the model of `model.half()` is more than saved afterwards, below or in a loop's next turn."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=ast.Name())):
-            if any(isinstance(a, (ast.For, ast.While)) for a in script.ancestors(call)):
-                return True
-            below = _uses_below(script, call)
-            return not all(names > 0 and keeps_half(script, node, names - 1) for node in below)
-    return False
-
-
-def _uses_below(script: Script, call: ast.expr) -> list[ast.Name]:
-    """The uses of `model` in the lines below `model.half()`, in the same function."""
+def _below(script: Script, call: ast.expr) -> list[ast.expr] | None:
+    """Return the uses of `model` below `model.half()` in its function; None in a loop, whose next iteration uses it."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Name() as owner)):
-            function = script.function(call)
-            end = call.end_lineno or call.lineno
-            return [node for node in script.index.names_in(function, owner.id) if node.lineno > end]
+            if any(isinstance(a, (ast.For, ast.While)) for a in script.ancestors(call)):
+                return None
+            return [*_names_below(script, call, owner.id)]
     return []
 
 
-def _is_of_a_saved_checkpoint(script: Script, call: ast.expr, names: int) -> bool:
-    """`checkpoint["model"].half()`, where below it the checkpoint is saved, and its model not run."""
+def _names_below(script: Script, node: ast.expr, name: str) -> list[ast.Name]:
+    """Return the uses of `name` below `node` in its function."""
+    end = node.end_lineno or node.lineno
+    return [n for n in script.index.names_in(script.function(node), name) if n.lineno > end]
+
+
+def _of_checkpoint(script: Script, call: ast.expr) -> list[ast.expr]:
+    """Return the uses of `checkpoint` below `checkpoint["model"].half()` that do more than to change an entry."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Subscript(value=ast.Name() as owner) as model)):
-            function = script.function(call)
-            below = [
-                node
-                for node in script.index.names_in(function, owner.id)
-                if node.lineno > model.lineno
-            ]
-            saved = [n for n in below if names > 0 and keeps_half(script, n, names - 1)]
-            return bool(saved) and all(n in saved or _is_changed(script, n) for n in below)
-    return False
+            below = _names_below(script, model, owner.id)
+            return [use for use in below if not _is_changed(script, use)]
+    return []
 
 
 def _is_changed(script: Script, name: ast.Name) -> bool:
