@@ -66,8 +66,8 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
     if is_missing_package(script, use) and not is_guarded(script, use.node, use.dotted):
         edits = _without(script, use)
         if edits:
-            said = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
-            return rule.finding(script, use.node, said, *edits, effort=LOW)
+            removed = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
+            return rule.finding(script, use.node, removed, *edits, effort=LOW)
     guarded = is_guarded(script, use.node, use.dotted) or is_caught(script, use.node)
     if guarded or _is_asked_for(script, use) or _is_idle_name(use):
         severity, effort = INFO, LOW
@@ -83,13 +83,13 @@ def _without(script: Script, use: Use) -> list[Edit]:
     if use.dotted.partition(".")[0] in _FOR_EFFECT or _is_required(script, statement):
         return []
     used = used_names(script.tree)
-    asked = SysModules(script.tree, script)
+    modules = SysModules(script.tree, script)
     gone = [
         a
         for a in statement.names
         if _is_idle(statement, a, used)
         and not script.is_imported_elsewhere(a.asname or a.name)
-        and not asked.looks_for(statement, a)
+        and not modules.looks_for(statement, a)
     ]
     if len(gone) == len(statement.names):
         return [remove(statement)]
@@ -189,20 +189,20 @@ _TO_DO = Pattern(
 
 def message(dotted: str, row: Row) -> str:
     """What is wrong with `dotted`, and what to do."""
-    said = {
+    text = {
         RAISES: f"`{dotted}` fails without CUDA",
         SILENT: f"`{dotted}` silently does the wrong thing without CUDA",
         SLOW: f"`{dotted}` is slow on XLA",
         HARMLESS: f"`{dotted}` has no effect on XLA",
     }[row.left]
     if dotted.startswith(_OF_THE_HOST_TOO):
-        said = f"`{dotted}` fails on XLA tensors"
+        text = f"`{dotted}` fails on XLA tensors"
     advice = [f"use `{row.instead}`"] if row.instead and "`" not in row.instead else []
     if _is_private(dotted, row):
-        said = f"`{dotted}` is internal to torch's CUDA support"
+        text = f"`{dotted}` is internal to torch's CUDA support"
         advice = ["remove it, because XLA has no equivalent"]
     elif row.note == OF_A_MODULE and dotted != row.name:
-        said, advice = f"`{dotted}` has no equivalent on XLA", ["remove it"]
+        text, advice = f"`{dotted}` has no equivalent on XLA", ["remove it"]
     elif row.note:
         reason, _, rest = row.note.partition(": ")
         if advice:
@@ -210,10 +210,10 @@ def message(dotted: str, row: Row) -> str:
         elif _TO_DO.match(row.note):
             advice = [row.note]
         elif _TO_DO.match(rest):
-            said, advice = f"{said} ({reason})", [rest]
+            text, advice = f"{text} ({reason})", [rest]
         else:
-            said = f"{said} ({row.note})"
-    return f"{said}: {'; '.join(advice) or 'remove it'}"
+            text = f"{text} ({row.note})"
+    return f"{text}: {'; '.join(advice) or 'remove it'}"
 
 
 def _is_private(dotted: str, row: Row) -> bool:

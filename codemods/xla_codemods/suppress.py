@@ -139,10 +139,10 @@ class Suppressions:
         """Return True if a comment suppresses the rule's findings at `node`, before the rule runs."""
         first = getattr(node, "lineno", 1)
         last = getattr(node, "end_lineno", None) or first
-        asked = (
+        wanted = (
             Suppressions(self.source) if self.speaks else self
         )  # these are in use only where something is found
-        return asked.covers(Finding(code, name, "", node, first, 1, last, 1, WARNING, LOW, None))
+        return wanted.covers(Finding(code, name, "", node, first, 1, last, 1, WARNING, LOW, None))
 
     def unused(self, script: Script) -> Iterator[Finding]:
         """Our suppressions that suppressed nothing."""

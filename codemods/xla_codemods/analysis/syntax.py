@@ -240,16 +240,16 @@ def used_names(tree: ast.Module) -> set[str]:
         match node:
             case ast.Name(ctx=ast.Load() | ast.Del()):
                 used.add(node.id)
-            case ast.arg(annotation=ast.expr() as told) | ast.AnnAssign(annotation=told):
-                used |= _words(told)
-            case ast.FunctionDef(returns=ast.expr() as told):
-                used |= _words(told)
-            case ast.AsyncFunctionDef(returns=ast.expr() as told):
-                used |= _words(told)
-            case ast.Call(func=ast.Name(id="cast") | ast.Attribute(attr="cast"), args=[told, _]):
-                used |= _words(told)
-            case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=told):
-                used |= _words(told)
+            case ast.arg(annotation=ast.expr() as hint) | ast.AnnAssign(annotation=hint):
+                used |= _words(hint)
+            case ast.FunctionDef(returns=ast.expr() as hint):
+                used |= _words(hint)
+            case ast.AsyncFunctionDef(returns=ast.expr() as hint):
+                used |= _words(hint)
+            case ast.Call(func=ast.Name(id="cast") | ast.Attribute(attr="cast"), args=[hint, _]):
+                used |= _words(hint)
+            case ast.Assign(targets=[ast.Name(id="__all__"), *_], value=hint):
+                used |= _words(hint)
     return used
 
 

@@ -74,16 +74,16 @@ def exact_type_test(node: ast.Compare) -> tuple[str, ast.expr, ast.expr] | None:
     """
     match node:
         case ast.Compare(
-            left=ast.Call(func=ast.Name(id="type"), args=[asked], keywords=[])
-            | ast.Attribute(value=asked, attr="__class__"),
+            left=ast.Call(func=ast.Name(id="type"), args=[instance], keywords=[])
+            | ast.Attribute(value=instance, attr="__class__"),
             ops=[operator],
             comparators=[classes],
         ):
             if isinstance(classes, (ast.Tuple, ast.List, ast.Set)):
                 if isinstance(classes, ast.Tuple) and isinstance(operator, (ast.In, ast.NotIn)):
-                    return _text(isinstance(operator, ast.NotIn)), asked, classes
+                    return _text(isinstance(operator, ast.NotIn)), instance, classes
             elif isinstance(operator, (*_EQUAL, *_UNEQUAL)):
-                return _text(isinstance(operator, _UNEQUAL)), asked, classes
+                return _text(isinstance(operator, _UNEQUAL)), instance, classes
     return None
 
 

@@ -68,8 +68,8 @@ class _Collapsing:
             case ast.FunctionDef(
                 body=[*docstring, ast.Return(value=ast.expr() as answer)], decorator_list=[]
             ):
-                said = all(isinstance(s, ast.Expr) and is_pure(s.value) for s in docstring)
-                return said and is_pure(answer)
+                is_docstring = all(isinstance(s, ast.Expr) and is_pure(s.value) for s in docstring)
+                return is_docstring and is_pure(answer)
         return False
 
     def _goes_with_branch(self, node: ast.AST) -> bool:
@@ -123,7 +123,7 @@ def _are_others(test: ast.expr, block: list[ast.stmt]) -> bool:
     """True if `block` does nothing where `test` holds: `elif kind == "mps": ...` behind `if kind == "cuda":`."""
     match test, block:
         case (
-            ast.Compare(left=asked, ops=[ast.Eq()], comparators=[ast.Constant(value=one)]),
+            ast.Compare(left=value, ops=[ast.Eq()], comparators=[ast.Constant(value=one)]),
             [
                 ast.If(
                     test=ast.Compare(
@@ -136,7 +136,7 @@ def _are_others(test: ast.expr, block: list[ast.stmt]) -> bool:
                 test, other.orelse
             )
             return (
-                one != two and ast.unparse(asked) == ast.unparse(also) and is_pure(asked) and rest
+                one != two and ast.unparse(value) == ast.unparse(also) and is_pure(value) and rest
             )
     return False
 

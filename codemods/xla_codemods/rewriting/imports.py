@@ -235,7 +235,7 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     if not gone:
         return
     dropped: dict[ast.stmt, list[ast.alias]] = {}
-    asked = SysModules(tree, script)
+    modules = SysModules(tree, script)
     answered = dict(settled_flags(tree, script, gone, after))
     yield from (ReplaceStatement(guard, text) for guard, text in answered.items())
     nodes = walk(tree)
@@ -243,7 +243,7 @@ def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:
     for node in nodes:
         if isinstance(node, _IMPORTS) and node not in telling:
             going = [
-                a for a in node.names if imported_as(a) in gone and not asked.looks_for(node, a)
+                a for a in node.names if imported_as(a) in gone and not modules.looks_for(node, a)
             ]
             aliases = [a for a in going if node in of_origin or _may_go(node, a)]
             if aliases:

@@ -105,10 +105,10 @@ def _asks_for_none(node: ast.AST, name: str) -> bool:
             )
         case ast.BoolOp(values=values):
             return any(_is_name(value, name) for value in values)
-        case ast.UnaryOp(op=ast.Not(), operand=asked):
-            return _is_name(asked, name)
-        case ast.If(test=asked) | ast.IfExp(test=asked) | ast.While(test=asked):
-            return _is_name(asked, name)
+        case ast.UnaryOp(op=ast.Not(), operand=tested):
+            return _is_name(tested, name)
+        case ast.If(test=tested) | ast.IfExp(test=tested) | ast.While(test=tested):
+            return _is_name(tested, name)
         case ast.Global(names=names) | ast.Nonlocal(names=names):
             return name in names
     return False

@@ -111,12 +111,10 @@ def _beside_an_index(script: ParsedFile, node: ast.expr, text: ast.expr) -> str:
     return ELSEWHERE
 
 
-def is_for_an_engine(script: ParsedFile, asked: ast.expr) -> bool:
-    """True if `asked` chooses the device of an engine: `gym.make("Ant", device="cuda" if cuda.is_available() else "cpu")`."""
-    choice = script.parent(asked)
-    return (
-        isinstance(choice, ast.IfExp) and choice.test is asked and place(script, choice) == ENGINE
-    )
+def is_for_an_engine(script: ParsedFile, test: ast.expr) -> bool:
+    """True if `test` chooses the device of an engine: `gym.make("Ant", device="cuda" if cuda.is_available() else "cpu")`."""
+    choice = script.parent(test)
+    return isinstance(choice, ast.IfExp) and choice.test is test and place(script, choice) == ENGINE
 
 
 def _is_beside_the_host(node: ast.expr, choice: ast.expr) -> bool:

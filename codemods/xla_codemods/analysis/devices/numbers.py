@@ -282,10 +282,10 @@ class Numbers:
 
     def _of_parameter(self, binding: Binding, home: Scope, view: View) -> Iterator[Place]:
         assert isinstance(binding.node, ast.arg)
-        said = ast.unparse(binding.node.annotation) if binding.node.annotation else ""
+        annotation = ast.unparse(binding.node.annotation) if binding.node.annotation else ""
         name = binding.node.arg
         if INDEX_NAME.match(name):
-            if said in {"", "int", "Optional[int]", "int | None"}:
+            if annotation in {"", "int", "Optional[int]", "int | None"}:
                 yield Place(_SOME, home, view)
             return
         target = self.callees.target_of(home, view)

@@ -44,8 +44,8 @@ def _use(node: ast.Name, parents: Mapping[ast.AST, ast.AST], scope: Scope) -> De
     parent = parents.get(node)
     match parent:
         case ast.Compare(left=left, comparators=[other]):
-            asked = other if left is node else left
-            is_text = isinstance(asked, ast.Constant) and isinstance(asked.value, (str, type(None)))
+            value = other if left is node else left
+            is_text = isinstance(value, ast.Constant) and isinstance(value.value, (str, type(None)))
             return DeviceUse(node, harmless=is_text)
         case ast.keyword():
             call = parents.get(parent)

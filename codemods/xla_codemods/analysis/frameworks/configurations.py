@@ -138,11 +138,11 @@ def instead(say: Callable[[Mapping[str, Any]], list[str]], found: list[Configura
     if len(found) != 1:
         return f"{_WITHOUT}, and set precision, accumulation and clipping of its configuration yourself; {_SHARDED}"
     ((table, name, _),) = found
-    said = ", ".join(say(table))
-    message = f"{_WITHOUT}, and use {said}" if said else _WITHOUT
+    text = ", ".join(say(table))
+    message = f"{_WITHOUT}, and use {text}" if text else _WITHOUT
     if name:
         message += (
-            f" (from `{name}`)" if said else f", because `{name}` sets nothing else of the training"
+            f" (from `{name}`)" if text else f", because `{name}` sets nothing else of the training"
         )
     return f"{message}; {_SHARDED}" if stage(table) == 3 else message
 

@@ -128,24 +128,24 @@ def _kind(entry: object) -> str:
 def _optimizer(entry: object) -> Iterator[Demand]:
     kind, keys = _kind(entry), ("optimizer", "type")
     if kind.lower() in _ONE_BIT:
-        told = f"`{kind}` compresses what NCCL sends, and XLA averages whole gradients: use `{_ONE_BIT[kind.lower()]}`"
-        yield Demand(keys, told)
+        message = f"`{kind}` compresses what NCCL sends, and XLA averages whole gradients: use `{_ONE_BIT[kind.lower()]}`"
+        yield Demand(keys, message)
     elif kind and kind.lower() not in OPTIMIZERS:
-        told = (
+        message = (
             f"the engine for XLA has no optimizer `{kind}`: make one, and give it as `optimizer=`"
         )
-        yield Demand(keys, told)
+        yield Demand(keys, message)
     params = entry.get("params") if isinstance(entry, Mapping) else None
     if isinstance(params, Mapping) and params.get("bias_correction") is False:
-        told = "torch's optimizers have no switch for the correction of bias: remove the setting"
-        yield Demand(("optimizer", "params", "bias_correction"), told)
+        message = "torch's optimizers have no switch for the correction of bias: remove the setting"
+        yield Demand(("optimizer", "params", "bias_correction"), message)
 
 
 def _scheduler(entry: object) -> Iterator[Demand]:
     kind = _kind(entry)
     if kind and kind not in SCHEDULES:
-        told = f"the engine for XLA has no schedule `{kind}`: make one of torch's, and give it as `lr_scheduler=`"
-        yield Demand(("scheduler", "type"), told)
+        message = f"the engine for XLA has no schedule `{kind}`: make one of torch's, and give it as `lr_scheduler=`"
+        yield Demand(("scheduler", "type"), message)
 
 
 def _zero(table: object) -> Iterator[Demand]:
@@ -154,14 +154,14 @@ def _zero(table: object) -> Iterator[Demand]:
     for name, value in table.items():
         keys = ("zero_optimization", name)
         if name.startswith(("offload_", "cpu_offload")) and _is_offloaded(value):
-            told = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
-            yield Demand(keys, told, is_refused=False)
+            message = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
+            yield Demand(keys, message, is_refused=False)
         elif name in _ROUNDED and value:
-            told = "XLA sends whole numbers, and this changes nothing: remove the setting"
-            yield Demand(keys, told, is_refused=False)
+            message = "XLA sends whole numbers, and this changes nothing: remove the setting"
+            yield Demand(keys, message, is_refused=False)
         elif name == "zenflow" and value:
-            told = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: remove the setting"
-            yield Demand(keys, told, is_refused=False)
+            message = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: remove the setting"
+            yield Demand(keys, message, is_refused=False)
 
 
 def _is_offloaded(value: object) -> bool:
@@ -188,31 +188,33 @@ _KINDS_OF_SCHEDULES = {
 
 def as_training_arguments(table: Mapping[str, Any]) -> list[str]:
     """What the configuration says and transformers' arguments can say: `max_grad_norm=1.0`."""
-    said = ["bf16=True"] if _is_half(table) else []
-    said += _numbers(table, "train_micro_batch_size_per_gpu", "per_device_train_batch_size={}")
-    said += _numbers(table, "gradient_accumulation_steps", "gradient_accumulation_steps={}")
-    said += _numbers(table, "gradient_clipping", "max_grad_norm={}")
+    options = ["bf16=True"] if _is_half(table) else []
+    options += _numbers(table, "train_micro_batch_size_per_gpu", "per_device_train_batch_size={}")
+    options += _numbers(table, "gradient_accumulation_steps", "gradient_accumulation_steps={}")
+    options += _numbers(table, "gradient_clipping", "max_grad_norm={}")
     params = _params(table.get("optimizer"))
     for name, form in _PARAMETERS.items():
-        said += _numbers(params, name, form)
+        options += _numbers(params, name, form)
     schedule = _KINDS_OF_SCHEDULES.get(_kind(table.get("scheduler")))
-    said += [f'lr_scheduler_type="{schedule}"'] if schedule else []
-    return said + _numbers(_params(table.get("scheduler")), "warmup_num_steps", "warmup_steps={}")
+    options += [f'lr_scheduler_type="{schedule}"'] if schedule else []
+    return options + _numbers(
+        _params(table.get("scheduler")), "warmup_num_steps", "warmup_steps={}"
+    )
 
 
 def as_accelerator(table: Mapping[str, Any]) -> list[str]:
     """What the configuration says and a script with accelerate's Accelerator can say."""
-    said = ['Accelerator(mixed_precision="bf16")'] if _is_half(table) else []
-    said += _numbers(
+    options = ['Accelerator(mixed_precision="bf16")'] if _is_half(table) else []
+    options += _numbers(
         table, "gradient_accumulation_steps", "Accelerator(gradient_accumulation_steps={})"
     )
-    said += _numbers(
+    options += _numbers(
         table, "gradient_clipping", "accelerator.clip_grad_norm_(model.parameters(), {})"
     )
     for name, whole in (("optimizer", "DummyOptim"), ("scheduler", "DummyScheduler")):
         if kind := _kind(table.get(name)):
-            said.append(f"{kind} in place of {whole}")
-    return said
+            options.append(f"{kind} in place of {whole}")
+    return options
 
 
 def of_accelerate(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def fault_of_plugins(script: ParsedFile, node: ast.expr) -> str:
     for element in elements:
         if isinstance(element, ast.Call):
             made = _class_of_lightning(script, element)
-            told = [a.value for a in element.args if isinstance(a, ast.Constant)]
-            if made.startswith(_PRECISIONS) and not str(next(iter(told), "")).startswith("bf16"):
+            values = [a.value for a in element.args if isinstance(a, ast.Constant)]
+            if made.startswith(_PRECISIONS) and not str(next(iter(values), "")).startswith("bf16"):
                 return _PRECISION
             if found := fault_of_strategy(script, element):
                 return found

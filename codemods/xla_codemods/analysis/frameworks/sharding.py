@@ -79,8 +79,8 @@ def begins_with(script: ParsedFile, call: ast.Call) -> bool:
 
     Where they say for sure to shard, and the trainer is made here too, the script itself begins with SPMD.
     """
-    asked = asked_for(script, call)
-    if not asked or any(map(fault, asked)):
+    options = asked_for(script, call)
+    if not options or any(map(fault, options)):
         return False
     return not (makes_trainer(script) and trainer_shards(script))
 
@@ -91,8 +91,8 @@ def trainer_shards(script: ParsedFile) -> bool:
     if not script.source.mentions("fsdp"):
         return False
     calls = calls_of_any(script, ARGUMENTS)
-    said = [node for call in calls for node in _surely(script, call)]
-    return bool(said) and not any(map(fault, said))
+    options = [node for call in calls for node in _surely(script, call)]
+    return bool(options) and not any(map(fault, options))
 
 
 def _surely(script: ParsedFile, call: ast.Call) -> list[ast.expr]:

@@ -80,11 +80,11 @@ _FSDP = {"offload": OFFLOAD, "hybrid": HYBRID}
 def fault_of_fsdp(value: object) -> str:
     """Return why the runtime does not shard as this strategy, option or setting says; empty if it does, or that is unknown."""
     if isinstance(value, dict):
-        said = [f"{key}" for key, one in value.items() if one is True or one in ("true", "True")]
-        said += [one for one in value.values() if isinstance(one, str)]
+        options = [f"{key}" for key, one in value.items() if one is True or one in ("true", "True")]
+        options += [one for one in value.values() if isinstance(one, str)]
     else:
-        said = [value] if isinstance(value, str) else []
-    text = " ".join(said).lower()
+        options = [value] if isinstance(value, str) else []
+    text = " ".join(options).lower()
     return next((message for word, message in _FSDP.items() if word in text), "")
 
 

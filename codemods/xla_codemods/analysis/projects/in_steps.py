@@ -224,11 +224,11 @@ def _run_by_name(home: Index) -> dict[str, tuple[ast.FunctionDef, ast.Call]]:
     `getattr(hook, name)(self, *args)`.
     """
     found = {}
-    for asked, scope in home.calls_of("getattr"):
-        function, around = home.function(asked), home.parents.get(asked)
-        match asked.args:
+    for lookup, scope in home.calls_of("getattr"):
+        function, around = home.function(lookup), home.parents.get(lookup)
+        match lookup.args:
             case [ast.Name(id=element), ast.Name(id=name), *_] if is_an_element(element, scope):
-                if not isinstance(around, ast.Call) or around.func is not asked:
+                if not isinstance(around, ast.Call) or around.func is not lookup:
                     continue
                 if isinstance(function, ast.FunctionDef) and _takes(function, name):
                     found[function.name] = function, around

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 def besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
     """Return the conditions that `test` joins with `and`, without those that hold in each turn."""
-    asked = [test]
+    parts = [test]
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        asked = test.values
-    return [part for part in asked if not _holds_in_each_turn(script, part)]
+        parts = test.values
+    return [part for part in parts if not _holds_in_each_turn(script, part)]
 
 
 def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:

@@ -74,9 +74,9 @@ def _text(script: Script, test: ast.expr) -> str | None:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             # Of a number that is None all devices are meant: `if args.gpu is not None:`, else DataParallel.
             if isinstance(op, (ast.NotEq, ast.Gt, ast.GtE)) and _is_plain(right):
-                asked = left.args[0] if _counts(left) else left  # type: ignore[attr-defined]
-                if isinstance(asked, (ast.Name, ast.Attribute)):
-                    return script.segment(test) if _ASKED.search(ast.unparse(asked)) else None
+                tested = left.args[0] if _counts(left) else left  # type: ignore[attr-defined]
+                if isinstance(tested, (ast.Name, ast.Attribute)):
+                    return script.segment(test) if _ASKED.search(ast.unparse(tested)) else None
     return None
 
 

@@ -336,8 +336,8 @@ def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
     """`if torch.isnan(loss):`, and behind `else` of `if torch.isfinite(loss):`: a step that went wrong."""
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, is_body = test.operand, not is_body
-    asked = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
-    return bool(asked & {"isnan", "isinf"}) if is_body else "isfinite" in asked
+    called = {last_name(n.func) for n in walk(test) if isinstance(n, ast.Call)}
+    return bool(called & {"isnan", "isinf"}) if is_body else "isfinite" in called
 
 
 def _ends_the_program(script: Script, statement: ast.stmt) -> bool:

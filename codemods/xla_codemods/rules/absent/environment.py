@@ -158,10 +158,10 @@ def _put_later(script: Script, copied: ast.expr, scope: Scope) -> Iterator[Findi
 def variable_by_call(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     match call.args:
         case [ast.Constant(value=str(name)), *rest] if _is_cuda(name):
-            asked = script.dotted(call.func, scope) or ""
-            if asked.endswith((".get", "getenv")):
+            dotted = script.dotted(call.func, scope) or ""
+            if dotted.endswith((".get", "getenv")):
                 yield _read(script, call, name, raises=False)
-            elif asked.endswith(".pop") and not rest:
+            elif dotted.endswith(".pop") and not rest:
                 yield _read(script, call, name, raises=True)
             else:
                 yield _set(script, call, name)
@@ -179,12 +179,12 @@ def _read(script: Script, node: ast.expr, name: str, *, raises: bool) -> Finding
 
 
 def _set(script: Script, node: ast.expr, name: str) -> Finding:
-    said = "has no effect on XLA: remove it"
+    message = "has no effect on XLA: remove it"
     if name.endswith("VISIBLE_DEVICES"):
-        said = "has no effect on XLA: use NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
+        message = "has no effect on XLA: use NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
         if _hides_all(script, node):
-            said = "hides no XLA device: to compute on the CPU set PJRT_DEVICE=CPU"
-    return RULE.finding(script, node, f"`{name}` {said}", severity=INFO, effort=LOW)
+            message = "hides no XLA device: to compute on the CPU set PJRT_DEVICE=CPU"
+    return RULE.finding(script, node, f"`{name}` {message}", severity=INFO, effort=LOW)
 
 
 def _hides_all(script: Script, node: ast.expr) -> bool:

@@ -107,14 +107,14 @@ RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH, words=_PACKAGES
 
 @RULE.file
 def engines(script: Script) -> Iterator[Finding]:
-    said: set[str] = set()
+    reported: set[str] = set()
     imports: list[ast.Import | ast.ImportFrom] = [s for s, _ in script.index.of(ast.Import)]
     imports += [s for s, _ in script.index.of(ast.ImportFrom)]
     for statement in sorted(imports, key=lambda s: s.lineno):
         for dotted in _names(statement):
             engine = _engine(dotted)
-            if engine and engine.partition(".")[0] not in said and not _is_own(script, dotted):
-                said.add(engine.partition(".")[0])
+            if engine and engine.partition(".")[0] not in reported and not _is_own(script, dotted):
+                reported.add(engine.partition(".")[0])
                 yield _finding(script, statement, engine)
 
 

@@ -173,8 +173,8 @@ def _variable(
     script: Script, place: ast.expr, name: ast.expr | None, value: ast.expr | None
 ) -> Iterator[Finding]:
     if isinstance(name, ast.Constant):
-        told = str(value.value) if isinstance(value, ast.Constant) else "unknown"
-        if message := unread(str(name.value), told):
+        value_text = str(value.value) if isinstance(value, ast.Constant) else "unknown"
+        if message := unread(str(name.value), value_text):
             yield RULE.finding(script, place, message, severity=WARNING)
 
 
@@ -199,7 +199,7 @@ def _is_asked_for(script: Script, node: ast.expr | ast.stmt, name: str) -> bool:
         if isinstance(around, ast.Try) and around.handlers and len(around.body) == 1:
             return True
         if isinstance(around, (ast.If, ast.IfExp)):
-            asked = ast.unparse(around.test)
-            if "hasattr" in asked and last in asked:
+            test = ast.unparse(around.test)
+            if "hasattr" in test and last in test:
                 return True
     return False

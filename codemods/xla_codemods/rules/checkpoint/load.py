@@ -234,8 +234,8 @@ def _is_for_lightning(script: Script, call: ast.Call, location: ast.expr) -> boo
 def _lightning_module(script: Script, call: ast.Call, location: ast.keyword) -> Iterator[Finding]:
     """`Net.load_from_checkpoint(path, map_location=device)`, which puts its weights there."""
     value = location.value
-    told = isinstance(value, ast.Attribute) and value.attr in ("device", "root_device")
-    if not (told or names_cuda(script, value) or script.is_device(value)):
+    is_device = isinstance(value, ast.Attribute) and value.attr in ("device", "root_device")
+    if not (is_device or names_cuda(script, value) or script.is_device(value)):
         return
     if is_cpu(value) or _is_surely_cpu(script, value, script.index.scope(call)):
         return

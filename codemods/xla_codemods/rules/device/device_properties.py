@@ -193,11 +193,13 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if edits := _tests_of(script, call):
         yield RULE.finding(script, call, message, *edits)
     elif uses and not _is_unpacked(script, call) and all(_is_shown(script, u) for u in uses):
-        said = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
-        yield RULE.finding(script, call, said, _with_device(script, call, "device_name({})"))
+        shown = (
+            "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
+        )
+        yield RULE.finding(script, call, shown, _with_device(script, call, "device_name({})"))
     elif uses and all(_is_a_displayed_part(script, use) for use in uses):
-        said = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
-        yield RULE.finding(script, call, said, _with_device(script, call, "device_capability({})"))
+        shown = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
+        yield RULE.finding(script, call, shown, _with_device(script, call, "device_capability({})"))
     else:
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)
@@ -275,9 +277,9 @@ def _uses(script: Script, call: ast.Call) -> list[ast.expr] | None:
     return found
 
 
-def _test_of(script: Script, asked: ast.expr, *, is_major: bool) -> Edit | None:
+def _test_of(script: Script, capability: ast.expr, *, is_major: bool) -> Edit | None:
     """`get_device_capability()[0] >= 8` and `get_device_capability() >= (8, 0)`, where it chooses bfloat16."""
-    node, parent = asked, script.parent(asked)
+    node, parent = capability, script.parent(capability)
     if not is_major and isinstance(parent, ast.Subscript):
         if not isinstance(parent.slice, ast.Constant) or parent.slice.value != 0:
             return None

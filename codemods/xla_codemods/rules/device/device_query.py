@@ -201,7 +201,7 @@ def has_attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.reference("torch.version.cuda")
 def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`"cuda" if torch.version.cuda else "cpu"`: the build of torch, not the devices of the machine."""
-    asked, answer = node, True
+    test, answer = node, True
     match script.parent(node):
         case (
             ast.Compare(
@@ -210,19 +210,19 @@ def built_for_cuda(script: Script, node: ast.expr, scope: Scope) -> Iterator[Fin
                 comparators=[ast.Constant(value=None)],
             ) as compare
         ) if left is node:
-            asked, answer = compare, isinstance(op, (ast.IsNot, ast.NotEq))
+            test, answer = compare, isinstance(op, (ast.IsNot, ast.NotEq))
         case ast.Call(func=ast.Name(id="bool")) as call:
-            asked = call
-    choice = whole(script, asked)
+            test = call
+    choice = whole(script, test)
     holder = script.parent(choice)
     if not isinstance(holder, (ast.If, ast.IfExp)) or holder.test is not choice:
-        if asked is not node and isinstance(holder, (ast.Assign, ast.AnnAssign, ast.Return)):
-            if not chooses_kernels(script, asked) and not _tells_the_build(script, holder):
+        if test is not node and isinstance(holder, (ast.Assign, ast.AnnAssign, ast.Return)):
+            if not chooses_kernels(script, test) and not _tells_the_build(script, holder):
                 yield RULE.finding(script, node, _BUILT, severity=WARNING)
     elif _names_a_device(holder):
         message = "`torch.version.cuda` is None in a PyTorch build for XLA hosts, so the script chooses the CPU: use `xla.is_available()`"
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
-        yield RULE.finding(script, node, message, Replace(asked, text))
+        yield RULE.finding(script, node, message, Replace(test, text))
 
 
 def _tells_the_build(script: Script, holder: ast.stmt) -> bool:
@@ -263,26 +263,26 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         script.settled.add(call.func)
         return
     message = f"`{_written(call.func)}()` is 0 on an XLA host: use `xla.device_count()`"
-    asked, answer = _asked_whether_any(script, call)
+    test, answer = _asked_whether_any(script, call)
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
-    elif asked is None:
+    elif test is None:
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.device_count()"))
-    elif (edit := _without(script, asked, answer)) is not None:
+    elif (edit := _without(script, test, answer)) is not None:
         yield RULE.finding(script, call, message, edit)
     else:
         text = f"{'' if answer else 'not '}{script.xla}.is_available()"
-        yield RULE.finding(script, call, message, Replace(asked, text))
+        yield RULE.finding(script, call, message, Replace(test, text))
 
 
-def _without(script: Script, asked: ast.expr, answer: bool) -> Replace | None:
-    """Return the edit that removes `asked` from a condition that also tests for CUDA: the result is the same."""
-    around = script.parent(asked)
+def _without(script: Script, test: ast.expr, answer: bool) -> Replace | None:
+    """Return the edit that removes `test` from a condition that also tests for CUDA: the result is the same."""
+    around = script.parent(test)
     if not isinstance(around, ast.BoolOp) or isinstance(around.op, ast.And) is not answer:
         return None
-    others = [value for value in around.values if value is not asked]
+    others = [value for value in around.values if value is not test]
     tests = others if answer else [v.operand for v in others if isinstance(v, ast.UnaryOp)]
-    if not any(isinstance(test, ast.Call) and asks_availability(script, test) for test in tests):
+    if not any(isinstance(each, ast.Call) and asks_availability(script, each) for each in tests):
         return None
     joint = " and " if answer else " or "
     text = joint.join(f"{{{place}}}" for place in range(len(others)))

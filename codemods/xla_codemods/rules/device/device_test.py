@@ -291,13 +291,13 @@ def _test(
     unknown: bool = False,
 ) -> Iterator[Finding]:
     """Yield the finding at `node`, which tests whether one of `subjects` is CUDA's; `unknown`: also if none is known."""
-    asked = [_asked(script, subject) for subject in subjects]
-    devices = [device for device, is_sure in asked if device is not None and is_sure]
+    tested = [_asked(script, subject) for subject in subjects]
+    devices = [device for device, is_sure in tested if device is not None and is_sure]
     if devices and len(devices) == len(subjects):
         tests = [f"{script.xla}.is_accelerator({{{place}}})" for place in range(len(devices))]
         text = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
         yield _finding(script, node, f"{'not ' if negated else ''}{text}", tuple(devices))
-    elif devices or (unknown and any(device is not None for device, _ in asked)):
+    elif devices or (unknown and any(device is not None for device, _ in tested)):
         yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 
 
@@ -306,15 +306,15 @@ def _among(
 ) -> Iterator[Finding]:
     """`device in ("cuda", "cpu")`."""
     rest = _rest(script, elements)
-    asked, sure = _asked(script, subject)
+    device, sure = _asked(script, subject)
     if rest == []:
         yield from _test(script, node, [subject], negated)
-    elif rest is None or asked is None or not sure:
+    elif rest is None or device is None or not sure:
         return
     elif rest == ["cpu"] and isinstance(subject, (ast.Name, ast.Attribute)):
         no = "not " if negated else ""
         text = f"{script.xla}.is_accelerator({{0}})"
-        yield _finding(script, node, f'{no}({text} or {{1}} == "cpu")', (asked, subject))
+        yield _finding(script, node, f'{no}({text} or {{1}} == "cpu")', (device, subject))
     else:
         yield RULE.finding(
             script, node, 'XLA is not among these devices: add "xla"', severity=WARNING
@@ -325,10 +325,10 @@ def _chained(script: Script, node: ast.Compare) -> Iterator[Finding]:
     """`a.type == b.type == "cuda"`."""
     parts = [node.left, *node.comparators]
     if all(isinstance(op, ast.Eq) for op in node.ops) and any(_says_cuda(script, p) for p in parts):
-        asked = [_asked(script, p) for p in parts if not _says_cuda(script, p)]
-        if any(sure for _, sure in asked):
+        tested = [_asked(script, p) for p in parts if not _says_cuda(script, p)]
+        if any(sure for _, sure in tested):
             yield RULE.finding(script, node, _MESSAGE)
-        elif any(device is not None for device, _ in asked):
+        elif any(device is not None for device, _ in tested):
             yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)
 
 
@@ -434,8 +434,8 @@ def _asked(script: Script, node: ast.expr) -> tuple[ast.expr | None, bool]:
         case ast.Subscript(
             value=ast.Call(func=ast.Attribute(value=owner, attr="split" | "partition"))
         ):
-            asked, sure = _asked(script, owner)
-            return (asked, True) if sure else (None, False)
+            device, sure = _asked(script, owner)
+            return (device, True) if sure else (None, False)
         case ast.Call(func=func) if (script.dotted(func) or "").startswith(RUNTIME):
             return None, False  # `xla.device_type() == "cuda"` tests for CUDA itself
     is_one = devices.is_device(node) or is_renamed(script, node)

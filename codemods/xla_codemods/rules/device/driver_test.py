@@ -75,23 +75,23 @@ _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.Pure
 
 @RULE.call("shutil.which")
 def tool(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    asked = call.args[0] if call.args else keyword(call, "cmd")
-    if isinstance(asked, ast.Constant) and asked.value == "nvidia-smi":
+    command = call.args[0] if call.args else keyword(call, "cmd")
+    if isinstance(command, ast.Constant) and command.value == "nvidia-smi":
         yield from _found(script, call, "`nvidia-smi`")
 
 
 @RULE.call("os.path.exists", "os.path.isfile", "os.path.isdir")
 def file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    asked = call.args[0] if call.args else keyword(call, "path") or keyword(call, "s")
-    if _is_of_the_driver(script, asked):
+    path = call.args[0] if call.args else keyword(call, "path") or keyword(call, "s")
+    if _is_of_the_driver(script, path):
         yield from _found(script, call, "file of NVIDIA's driver")
 
 
 @RULE.method("exists", "is_file", "is_dir", "is_char_device")
 def path(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    asked = call.func.value
-    if isinstance(asked, ast.Call) and _is_of_the_driver(script, asked):
+    owner = call.func.value
+    if isinstance(owner, ast.Call) and _is_of_the_driver(script, owner):
         yield from _found(script, call, "file of NVIDIA's driver")
 
 

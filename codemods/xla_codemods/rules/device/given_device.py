@@ -167,14 +167,14 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 
 def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
     """`torch.device(device) == torch.device("meta")`, `.type == "mps"`: not a test for CUDA."""
-    asked: ast.AST = call
+    compared: ast.AST = call
     parent = script.parent(call)
     if isinstance(parent, ast.Attribute) and parent.attr == "type":
-        asked, parent = parent, script.parent(parent)
+        compared, parent = parent, script.parent(parent)
     if not isinstance(parent, ast.Compare) or len(parent.comparators) != 1:
         return False
-    match parent.comparators[0] if parent.left is asked else parent.left:
-        case ast.Constant(value=str(text)) if asked is not call:
+    match parent.comparators[0] if parent.left is compared else parent.left:
+        case ast.Constant(value=str(text)) if compared is not call:
             return not text.startswith("cuda")
         case ast.Call(func=func, args=[ast.Constant(value=str(text))]):
             return script.dotted(func) == "torch.device" and not text.startswith("cuda")
@@ -281,8 +281,8 @@ def _is_used_as_a_name(script: Script, target: ast.expr) -> bool:
     name = ast.unparse(target)
     if name.lower().endswith("type") or isinstance(target, ast.Subscript):
         return True
-    asked = rf"(?<!for )\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
-    return re.search(asked, script.source.text) is not None
+    pattern = rf"(?<!for )\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
+    return re.search(pattern, script.source.text) is not None
 
 
 _KINDS = frozenset({"auto", "cpu", "cuda", "gpu"})
@@ -300,10 +300,10 @@ def _told(script: Script, assign: ast.Assign, part: ast.expr) -> ast.expr | None
             if isinstance(around, ast.BoolOp):  # `os.getenv("DEVICE") or "cpu"`
                 return around
             name = re.escape(ast.unparse(assign.targets[0]))
-            asked = re.search(
+            tested = re.search(
                 rf"\b{name} is (not )?None|not {name}\b|\b{name} or |if {name}:", script.source.text
             )
-            return None if asked else part
+            return None if tested else part
     return part
 
 

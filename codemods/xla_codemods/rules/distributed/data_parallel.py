@@ -180,13 +180,13 @@ def exact_type(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Find
     found = exact_type_test(node)
     if found is None:
         return
-    text, asked, classes = found
+    text, model, classes = found
     named = classes.elts if isinstance(classes, ast.Tuple) else [classes]
     if any(script.dotted(name, scope) in _TORCHS for name in named):
         if text.startswith("not") and isinstance(script.parent(node), (ast.Compare, ast.BinOp)):
             text = f"({text})"
         message = "a model may be wrapped by PyTorch's class or by the runtime's, which derives from it: use `isinstance` with PyTorch's class"
-        yield RULE.finding(script, node, message, Replace(node, text, (asked, classes)))
+        yield RULE.finding(script, node, message, Replace(node, text, (model, classes)))
 
 
 @RULE.method("register_comm_hook")

@@ -91,30 +91,30 @@ def ran(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _launchers(script: Script, commands: Iterator[PythonCommand]) -> Iterator[Finding]:
-    told = script.cached(_told)
+    messages = script.cached(_told)
     for command in commands:
         words = behind_opening(command.words)
         if not words:
             continue
         name, words = program(words)
-        for said in in_launcher(name, words):
-            node = command.piece(said.start).node
-            if (key := (node.lineno, node.col_offset, said.message)) not in told:
-                told.add(key)
-                yield _finding(script, command, said)
+        for launcher in in_launcher(name, words):
+            node = command.piece(launcher.start).node
+            if (key := (node.lineno, node.col_offset, launcher.message)) not in messages:
+                messages.add(key)
+                yield _finding(script, command, launcher)
 
 
 def _told(script: Script) -> set[tuple[int, int, str]]:
     return set()  # a command may be run at several places
 
 
-def _finding(script: Script, command: PythonCommand, said: Said) -> Finding:
-    start, node, written = command.piece(said.start)
+def _finding(script: Script, command: PythonCommand, launcher: Said) -> Finding:
+    start, node, written = command.piece(launcher.start)
     edits = []
-    if said.instead is not None and written:
+    if launcher.instead is not None and written:
         text = script.segment(node)
-        first, last = said.start - start + 1, said.end - start + 1  # behind the quote
-        edits.append(Replace(node, text[:first] + said.instead + text[last:]))
+        first, last = launcher.start - start + 1, launcher.end - start + 1  # behind the quote
+        edits.append(Replace(node, text[:first] + launcher.instead + text[last:]))
     return RULE.finding(
-        script, node, said.message, *edits, severity=said.severity, effort=said.effort
+        script, node, launcher.message, *edits, severity=launcher.severity, effort=launcher.effort
     )

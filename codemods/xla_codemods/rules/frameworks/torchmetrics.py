@@ -95,11 +95,11 @@ _READS = "the metric checks its inputs, which reads from the device at each upda
 @RULE.call(*_CHECKED)
 def classification(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
-    told = keyword(call, "task")
-    asked = told.value if isinstance(told, ast.Constant) else None
+    given = keyword(call, "task")
+    chosen = given.value if isinstance(given, ast.Constant) else None
     for task, kinds in _READING.items():
-        kind = name if asked == task else name.removeprefix(task.capitalize())
-        if kind in kinds and (asked == task or kind != name):
+        kind = name if chosen == task else name.removeprefix(task.capitalize())
+        if kind in kinds and (chosen == task or kind != name):
             yield from _checks(script, call, "validate_args", "validate_args=False")
 
 

@@ -246,7 +246,7 @@ def _as_bfloat16(script: Script, call: ast.Call, half: ast.expr, theirs: str) ->
     """Return edits for float16 on CUDA, and bfloat16 elsewhere; none if hardware decides already."""
     other = keyword(call, theirs)
     match half:
-        case ast.UnaryOp(op=ast.Not(), operand=asked) if other and unparsed(asked) == unparsed(
+        case ast.UnaryOp(op=ast.Not(), operand=tested) if other and unparsed(tested) == unparsed(
             other
         ):
             return []
@@ -289,12 +289,12 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
         given = keyword(call, name)
         if given is None or asks_runtime(script, given):
             continue
-        asked = f"{script.xla}.device_type() {where}"
+        test = f"{script.xla}.device_type() {where}"
         if is_true(given):
-            yield RULE.finding(script, given, message, Replace(given, asked))
+            yield RULE.finding(script, given, message, Replace(given, test))
         elif not isinstance(given, ast.Constant):
             yield RULE.finding(
-                script, given, message, Replace(given, f"{{0}} and {asked}", (given,))
+                script, given, message, Replace(given, f"{{0}} and {test}", (given,))
             )
     backend = keyword_argument(call, "ddp_backend")
     if (
@@ -399,14 +399,14 @@ def _may_be_named(script: Script, call: ast.Call, scope: Scope) -> bool:
     """`HfArgumentParser(A).parse_args_into_dataclasses()` with nothing else in the assignment, and no other use of `parser`."""
     statement = script.statement(call)
     found = scope.find("parser")
-    asked = getattr(statement, "value", None)
-    while isinstance(asked, ast.Subscript):  # `(...)[0]`
-        asked = asked.value
+    value = getattr(statement, "value", None)
+    while isinstance(value, ast.Subscript):  # `(...)[0]`
+        value = value.value
     return (
         isinstance(statement, (ast.Assign, ast.AnnAssign))
-        and isinstance(asked, ast.Call)
-        and isinstance(asked.func, ast.Attribute)
-        and asked.func.value is call
+        and isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.value is call
         and found is None
         and "\n" not in script.segment(call)
     )

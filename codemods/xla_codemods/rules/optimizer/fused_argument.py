@@ -184,10 +184,10 @@ def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
 
 def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
     """Report `fused` under a test for CUDA: it is CUDA's, and the test alone would let XLA in."""
-    asked = [value]
+    values = [value]
     if isinstance(value, ast.Name) and (found := scope.find(value.id)) is not None:
-        asked = [b.value for b in found[1] if isinstance(b.value, ast.expr)]
-    if any(_mentions_cuda(script, part, scope) for node in asked for part in walk(node)):
+        values = [b.value for b in found[1] if isinstance(b.value, ast.expr)]
+    if any(_mentions_cuda(script, part, scope) for node in values for part in walk(node)):
         yield from _found(script, value)
 
 

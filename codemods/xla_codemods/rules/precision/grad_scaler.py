@@ -246,10 +246,10 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(script, call, _BESIDE_ACCELERATE, effort=MEDIUM)
         return
     uses = uses_of_scalers(script)
-    asked = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
+    is_tested = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
     for creation in uses.creations:
         if creation.call is call and not is_disabled(creation):
-            yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses, asked))
+            yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses, is_tested))
 
 
 @RULE.reference(*MAKERS)
@@ -268,12 +268,12 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
 _OF_TORCH = ("torch.GradScaler", "torch.amp.", "torch.cuda.amp.")
 
 
-def _without(script: Script, creation: Creation, uses: Uses, asked: bool) -> Iterator[Edit]:
+def _without(script: Script, creation: Creation, uses: Uses, is_tested: bool) -> Iterator[Edit]:
     """What becomes of `GradScaler(...)`: one that scales nothing, `None`, or nothing."""
     if keeps_scalers(script):
         return
     if (
-        asked
+        is_tested
         or uses.saved
         or uses.handed_out
         or uses.is_for_others(script, creation)

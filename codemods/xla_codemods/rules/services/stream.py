@@ -252,8 +252,10 @@ def _named(script: Script) -> Iterator[Finding]:
             if binds_a_stream(script, parent) and isinstance(parent, ast.Call):
                 yield RULE.finding(script, node, _MESSAGE, Replace(parent, _nothing(script)))
                 continue
-            asked = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
-            yield RULE.finding(script, node, _MESSAGE, severity=INFO if asked else ERROR)
+            is_type_test = (
+                isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "isinstance"
+            )
+            yield RULE.finding(script, node, _MESSAGE, severity=INFO if is_type_test else ERROR)
 
 
 def _is_in_a_branch_that_goes(script: Script, node: ast.AST) -> bool:

@@ -240,18 +240,18 @@ _SIZED = frozenset(
 
 @RULE.file
 def host_sync(script: Script) -> Iterator[Finding]:
-    for node, said, outcome, in_a_step in reads_in_turns(script):
+    for node, description, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle
         if not edits and is_an_action(script, node):
-            yield RULE.finding(script, node, f"{said} in every turn{_ACTION}", severity=INFO)
+            yield RULE.finding(script, node, f"{description} in every turn{_ACTION}", severity=INFO)
             continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
         reason = f" (cannot be deferred: {obstacle})" if obstacle else ""
         advice = _advice(script, node, obstacle)
-        if said.startswith("`error_if_nonfinite`"):
+        if description.startswith("`error_if_nonfinite`"):
             advice = "pass `error_if_nonfinite=False`, and check the norm every n-th step"
-        message = f"{said} in every step, and the host waits{reason}: {advice}"
+        message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
 

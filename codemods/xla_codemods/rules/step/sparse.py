@@ -245,9 +245,9 @@ def _is_used_as_one(script: Script, call: ast.Call, scope: Scope) -> bool:
 
 def _is_sparse_there(script: Script, use: ast.Name) -> bool:
     match script.parent(use):
-        case ast.Attribute(attr=attr) as asked if attr in _METHODS:
-            around = script.parent(asked)
-            return isinstance(around, ast.Call) and around.func is asked
+        case ast.Attribute(attr=attr) as attribute if attr in _METHODS:
+            around = script.parent(attribute)
+            return isinstance(around, ast.Call) and around.func is attribute
         case ast.Call(args=[first, *_]) as taking if first is use:
             return script.dotted(taking.func) in _FUNCTIONS
     return False

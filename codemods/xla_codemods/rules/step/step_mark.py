@@ -396,8 +396,8 @@ def _waits_for_the_device(script: Script, statement: ast.AST) -> bool:
         case ast.Expr(value=ast.Call(func=func)):
             return script.dotted(func) in _WAITS and not is_guarded(script, statement)
         case ast.If(test=test, body=body, orelse=[]):
-            asked = _ASKS_FOR_ONE.search(script.segment(test)) is not None
-            return asked and all(_waits_for_the_device(script, s) for s in body)
+            is_test = _ASKS_FOR_ONE.search(script.segment(test)) is not None
+            return is_test and all(_waits_for_the_device(script, s) for s in body)
     return False
 
 

@@ -21,9 +21,9 @@ _KNOWN = (
 )  # what is theirs has rules, or a kernel for every device
 
 
-def hands_to_an_extension(script: ParsedFile, asked: ast.expr, body: Iterable[ast.AST]) -> bool:
-    """Return True if `body` passes the tensor, whose device `asked` tests, to such an extension."""
-    names = [part for part in walk(asked) if isinstance(part, ast.Name)]
+def hands_to_an_extension(script: ParsedFile, test: ast.expr, body: Iterable[ast.AST]) -> bool:
+    """Return True if `body` passes the tensor, whose device is tested, to such an extension."""
+    names = [part for part in walk(test) if isinstance(part, ast.Name)]
     tensors = {name.id for name in names if script.dotted(name) is None}  # not `torch`
     for part in body:
         for call in walk(part):

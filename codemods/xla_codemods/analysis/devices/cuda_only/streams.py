@@ -72,10 +72,10 @@ def orders_streams(script: ParsedFile, call: ast.Call) -> bool:
     """True if the streams that `call` orders are known to be streams of this file."""
     if script.dotted(call.func) in SETTERS:
         return True
-    asked = [*call.args]
+    arguments = [*call.args]
     if isinstance(call.func, ast.Attribute) and call.func.attr != "record_stream":
-        asked = [call.func.value]
-    return all(STREAM in script.value(node).kinds for node in asked)
+        arguments = [call.func.value]
+    return all(STREAM in script.value(node).kinds for node in arguments)
 
 
 def goes(script: ParsedFile, use: ast.expr) -> bool:

@@ -170,8 +170,8 @@ def _edits(deferral: Deferral) -> Iterator[Edit]:
         deferral.refuse("something else is added to the same list at once")
     reads, shown = deferral.read, deferral.later
     in_calls = {node for nodes in shown.values() for node in nodes}
-    asked = {node for statement in deferral.extremes for node in walk(statement.test)}
-    for number in sorted(reads - in_calls - deferral.on_device - asked, key=_place):
+    tested = {node for statement in deferral.extremes for node in walk(statement.test)}
+    for number in sorted(reads - in_calls - deferral.on_device - tested, key=_place):
         yield _item(script, number)
     for number in sorted(reads & deferral.on_device, key=_place):
         alone = "" if is_of_one(script, tensor_of(number)) else ".reshape(())"

@@ -136,8 +136,8 @@ def _is_changed(script: Script, name: ast.Name) -> bool:
         return False
     if not isinstance(entry.ctx, ast.Load):
         return True
-    asked = script.parent(entry)
-    return isinstance(asked, ast.Attribute) and asked.attr in _ASKED_OF_MODELS
+    attribute = script.parent(entry)
+    return isinstance(attribute, ast.Attribute) and attribute.attr in _ASKED_OF_MODELS
 
 
 _HALF = frozenset({"torch.float16", "torch.half"})

@@ -321,9 +321,9 @@ def _asks(script: Script, test: ast.expr, text: str) -> bool:
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
             return any(_asks(script, value, text) for value in values)
-        case ast.Call(func=ast.Name(id="isinstance"), args=[asked, kind]):
+        case ast.Call(func=ast.Name(id="isinstance"), args=[tested, kind]):
             kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-            return unparsed(asked) == text and all(script.dotted(k) in _TENSORS for k in kinds)
-        case ast.Call(func=func, args=[asked]):
-            return unparsed(asked) == text and script.dotted(func) == "torch.is_tensor"
+            return unparsed(tested) == text and all(script.dotted(k) in _TENSORS for k in kinds)
+        case ast.Call(func=func, args=[tested]):
+            return unparsed(tested) == text and script.dotted(func) == "torch.is_tensor"
     return False
