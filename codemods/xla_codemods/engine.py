@@ -204,7 +204,7 @@ def _with_fixes(
 
 
 def _script(data: bytes, options: Options, path: str, project: Project | None) -> Script:
-    source = project.modules.source(project.path, data) if project is not None else Source(data)
+    source = project.source(data) if project is not None else Source(data)
     wrappers, parallel = options.wrappers, options.parallel
     # Code written by hand for torch_xla reads values at the original points: reads are not deferred.
     later = not options.origin and all(map(options.selects, _DEFERRING))

@@ -83,7 +83,6 @@ def _handed_on(script: Script, own: tuple[Wrapper, ...], dotted: str) -> Wrapper
     project = script.project
     if project is None or dotted.rpartition(".")[2] not in {entry.last for entry in own}:
         return None
-    project.asked = True
     modules, path = project.modules, project.path
     for _ in range(_MOST_HANDS):
         found = modules.locate(dotted, path)

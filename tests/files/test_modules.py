@@ -148,7 +148,7 @@ def test_the_json_beside_counts_where_it_was_asked_for(tmp_path: Path) -> None:
     project = first.of(found)
     assert project is not None
     assert dict(project.beside) == {"ds.json": b"{}"}
-    assert project.asked_beside
+    assert project.depends_on_files
     while not (whole := Projects().fingerprint(found, True)):
         time.sleep(0.01)
     os.utime(tmp_path / "ds.json", (1_600_000_009, 1_600_000_009))

@@ -204,9 +204,9 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
     project = options.projects.of(found)
     verdict = judge(data, found.path, of_engine, options.rewriting, options.verbose, project)
     _collect_garbage(len(data))
-    if project is None or not project.asked:
+    if project is None or not project.depends_on_modules:
         return verdict
-    known_as = options.projects.fingerprint(found, project.asked_beside)
+    known_as = options.projects.fingerprint(found, project.depends_on_files)
     return verdict.replace(project=known_as or _NEVER)
 
 

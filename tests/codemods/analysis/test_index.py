@@ -32,7 +32,7 @@ def test_modules_that_others_import_are_indexed_once() -> None:
     index, is_shared = project.index(tree, files["lib.py"].decode())
     whole = modules.whole("lib.py")
     assert is_shared
-    assert project.asked
+    assert project.depends_on_modules
     assert whole is not None
     assert index.nodes is whole.nodes
     assert index.inference is not whole.inference

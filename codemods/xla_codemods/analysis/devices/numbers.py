@@ -81,8 +81,6 @@ class Numbers:
 
     def is_number(self, node: ast.expr) -> bool:
         """Return True if `node`, to which something is moved, may be a number."""
-        if self._project is not None:
-            self._project.asked = True
         return self._is_number(Place(node, self.home.indexed.scope(node), self.home))
 
     def is_given_as_device(self, node: ast.expr) -> bool:
@@ -141,7 +139,7 @@ class Numbers:
         names = {"__init__", *_defined(index)}
         if self._project is None:
             return names
-        for path in sorted(self._project.modules.graph.imported.get(self.home.path, ())):
+        for path in sorted(self._project.imported):
             view = self.callees.view(path)
             if view is not None:
                 names |= _defined(view.indexed)

@@ -39,7 +39,6 @@ class AttributeUse(NamedTuple):
 
 def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[AttributeUse | None]:
     """Where they may do so; None for a module that cannot be parsed."""
-    project.asked = True
     modules = project.modules
     having = modules.with_word(name) - {project.path}
     paths = sorted(_beside(project) & having) if having else []
@@ -59,7 +58,6 @@ def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Attribut
 
 def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | None]:
     """Yield the uses of this module's function `name` in other modules of the programs; None if one is unknown."""
-    project.asked = True
     modules = project.modules
     for path in sorted(_beside(project) & modules.with_word(name)):
         index = modules.whole(path)

@@ -13,10 +13,11 @@ from ...flow.closure import reach
 from ..inference.values import CLASS
 from ..scopes import Binding, FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
+from .files import is_of_others
 
 if TYPE_CHECKING:
     from ..index import Index
-    from .project import Modules
+    from .project import Modules, Project
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Functions that call another function, in a separate process or later.
@@ -25,11 +26,20 @@ _SPAWNING = frozenset({"spawn", "start_processes", "launch"})
 
 
 class View(NamedTuple):
-    """A module: its index and its path, and the project's modules if they are known."""
+    """A module: its index and its path, and the project that looks at it."""
 
     indexed: Index
     path: str
-    modules: Modules | None
+    project: Project | None
+
+    @property
+    def modules(self) -> Modules | None:
+        """The modules of the project, if they are known."""
+        return self.project.modules if self.project is not None else None
+
+    def modules_for(self, dotted: str) -> Modules | None:
+        """The same, if `dotted` may name something in them."""
+        return None if is_of_others(dotted.partition(".")[0]) else self.modules
 
 
 class Target(NamedTuple):
@@ -66,7 +76,7 @@ class Callees:
         if path not in self._views:
             modules = self.home.modules
             index = modules.whole(path) if modules is not None else None
-            self._views[path] = View(index, path, modules) if index is not None else None
+            self._views[path] = View(index, path, self.home.project) if index else None
         return self._views[path]
 
     def handed(self, view: View, call: ast.Call, scope: Scope) -> Handed | None:
@@ -147,9 +157,8 @@ class Callees:
 
     def defined(self, view: View, dotted: str) -> tuple[View, ast.AST] | None:
         """The function or class that `dotted` names in `view`, with its module."""
-        if view.modules is None:
-            return None
-        found = view.modules.defined(dotted, view.path)
+        modules = view.modules_for(dotted)
+        found = modules.defined(dotted, view.path) if modules is not None else None
         if found is None:
             return None
         node, path = found

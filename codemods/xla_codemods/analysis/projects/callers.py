@@ -45,7 +45,6 @@ class Callers:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.modules = project.modules
         self.path = project.path
         self._calls: dict[tuple[str, str], list[Call]] = {}
 
@@ -58,7 +57,6 @@ class Callers:
 
     def of(self, function: FunctionNode, owner: str) -> list[Call]:
         """The calls of `function`."""
-        self.project.asked = True
         key = owner, function.name
         if key not in self._calls:
             self._calls[key] = list(self._found(owner, function.name))
@@ -74,8 +72,7 @@ class Callers:
 
     def are_in_a_model(self, function: ast.FunctionDef) -> bool:
         """True if one of them, of a function of the module, is a part of what a model computes."""
-        self.project.asked = True
-        models = self._importing(function.name, self.modules.having(_MODELS))
+        models = self._importing(function.name, self.project.modules.having(_MODELS))
         return any(
             index.function(call.node) in computing(index)
             for other, index in models
@@ -122,7 +119,6 @@ class Callers:
 
         Also from a function that it calls in a loop itself.
         """
-        self.project.asked = True
         if owner and function.name in CALLED_AS_INSTANCE:
             return any(_is_repeated(call.node, call.home) for call in self.of(function, owner))
         for other, index in self._importing(function.name):
@@ -152,16 +148,15 @@ class Callers:
 
     def _of_objects(self, method: str, owner: str) -> Iterator[Call]:
         """Yield the calls of `method` on objects of the class `owner`, and on those whose class is not known."""
-        self.project.asked = True
         yield from self._of_instances(method, owner)
         if not method.startswith("__"):
             yield from self._of_elements(method)
 
     def _of_elements(self, method: str) -> Iterator[Call]:
         """Yield `callback.on_batch_end(loss)` of `for callback in self.callbacks`, in other modules that train."""
-        stepping = self.modules.having((_BACKWARD, _SCALES))
-        for other in sorted(self.modules.with_word(method) & stepping):
-            index = self.modules.whole(other) if other != self.path else None
+        stepping = self.project.modules.having((_BACKWARD, _SCALES))
+        for other in sorted(self.project.modules.with_word(method) & stepping):
+            index = self.project.modules.whole(other) if other != self.path else None
             if index is not None:
                 found = on_elements(method, index)
                 yield from (Call(c.node, c.scope, index, c.passes) for c in found)
@@ -179,26 +174,26 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """The modules that import this one and speak of `name`, where one of the two trains."""
-        training = self.modules.having((*TRAINS, _SCALES))
+        training = self.project.modules.having((*TRAINS, _SCALES))
         yield from self._importing(name, None if self.path in training else training)
 
     def _importing(
         self, name: str, among: Collection[str] | None = None
     ) -> Iterator[tuple[str, Index]]:
         """The modules, of those `among`, that import this one and speak of `name`."""
-        for other in sorted(self.modules.graph.importers.get(self.path, ())):
-            if other in self.modules.with_word(name) and (among is None or other in among):
-                index = self.modules.whole(other)
+        for other in sorted(self.project.modules.graph.importers.get(self.path, ())):
+            if other in self.project.modules.with_word(name) and (among is None or other in among):
+                index = self.project.modules.whole(other)
                 if index is not None:
                     yield other, index
 
     def _calls_of(self, name: str, other: str, index: Index) -> Iterator[Call]:
         """The calls in the module at `other` of what this module calls `name`."""
-        imports = self.modules.imports(other)
+        imports = self.project.modules.imports(other)
         for local in sorted({name, *(found.local for found in imports if found.name == name)}):
             for node, scope in index.calls_of(local):
                 dotted = resolve(node.func, scope)
-                found = self.modules.defined(dotted, other) if dotted else None
+                found = self.project.modules.defined(dotted, other) if dotted else None
                 if found is not None and found[1] == self.path and _name(found[0]) == name:
                     yield Call(node, scope, index)
 

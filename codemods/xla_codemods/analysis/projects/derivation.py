@@ -46,7 +46,6 @@ def _bases(
             continue
         found = project.modules.defined(dotted, path) if path else project.definition(dotted)
         if found is not None and isinstance(found[0], ast.ClassDef):
-            project.asked = True
             yield found[0], found[1]
 
 

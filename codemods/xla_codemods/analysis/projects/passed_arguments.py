@@ -33,8 +33,7 @@ class PassedArgument(NamedTuple):
 def passed_arguments(script: Script) -> PassedArguments:
     """What the calls of a script's program pass, as the script sees them; found once for all who ask."""
     project = script.project
-    modules = project.modules if project is not None else None
-    home = View(script.index, project.path if project is not None else "", modules)
+    home = View(script.index, project.path if project is not None else "", project)
     return PassedArguments(Callees(home))
 
 

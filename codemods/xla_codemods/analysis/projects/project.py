@@ -266,23 +266,34 @@ class Modules(ProjectFiles):
 class Project:
     """The project as the module at `path` sees it.
 
-    `asked`: a verdict on that module depends on others; `asked_beside`: and on files that are no Python.
+    `depends_on_modules`: a verdict on that module depends on others. `depends_on_files`: it depends on files that are no
+    Python.
     """
 
     def __init__(self, modules: Modules, path: str) -> None:
-        self.modules = modules
+        self._modules = modules
         self.path = path
-        self.asked = self.asked_beside = False
+        self.depends_on_modules = self.depends_on_files = False
         self._roots: dict[str, bool] = {}
+
+    @property
+    def modules(self) -> Modules:
+        """The modules of the project. Whoever looks at them depends on them."""
+        self.depends_on_modules = True
+        return self._modules
+
+    def source(self, data: bytes) -> Source:
+        """Return the `data` of this module, parsed; see `Modules.source`."""
+        return self._modules.source(self.path, data)
 
     def index(self, tree: ast.Module, text: str) -> tuple[Index, bool]:
         """Return the index of this module, and True if other modules use it as well.
 
         Names of a shared index are resolved for all who ask, so the verdict counts as one that depends on others.
         """
-        shared = self.modules.shared(self.path, tree)
+        shared = self._modules.shared(self.path, tree)
         if shared is not None:
-            self.asked = True
+            self.depends_on_modules = True
             return shared.with_own_values(), True
         index = build(tree, text)
         index.module.elsewhere = self
@@ -297,12 +308,10 @@ class Project:
 
     def hands_on(self, name: str) -> bool:
         """True if some module has something under `name` that rules listen to."""
-        self.asked = True
         return name in self.modules.renamed
 
     def has_text(self, pattern: re.Pattern[str], word: str = "") -> bool:
         """True if `pattern`, which contains the identifier `word`, is found in the text of any module."""
-        self.asked = True
         modules = self.modules
         if not word:
             return bool(modules.matching(pattern))
@@ -310,12 +319,10 @@ class Project:
 
     def has_function(self, name: str) -> bool:
         """True if any module defines a function or method of this name."""
-        self.asked = True
         return name in self.modules.functions
 
     def is_loaded_by_caller(self, *names: str) -> bool:
         """Return True if another module loads this one, and calls something whose last name is one of `names`."""
-        self.asked = True
         modules = self.modules
         having = frozenset().union(*map(modules.with_word, names)) - {self.path}
         found = having & modules.graph.loading(self.path) if having else having
@@ -327,7 +334,6 @@ class Project:
         root = dotted.partition(".")[0]
         if root and is_of_others(root):
             return False
-        self.asked = True
         if root not in self._roots:
             self._roots[root] = not root or self.modules.has(root, self.path)
         return self._roots[root]
@@ -337,7 +343,6 @@ class Project:
         root, _, rest = dotted.partition(".")
         if f"{root}/" not in self.path or not rest or is_of_others(root):
             return False
-        self.asked = True
         found = self.modules.locate(dotted, self.path)
         if found is None or f"/{root}/" not in f"/{found[0]}":
             return False
@@ -348,7 +353,6 @@ class Project:
 
     def starred(self, home: str, name: str) -> str | None:
         """See `Modules.starred`."""
-        self.asked = True
         if name not in _interesting() and not self.hands_on(name):
             return None
         return self.modules.starred(home, name, self.path)
@@ -379,18 +383,16 @@ class Project:
     @property
     def beside(self) -> Mapping[str, bytes]:
         """The JSON files of the project, except large ones, by path from its root."""
-        self.asked = self.asked_beside = True
+        self.depends_on_files = True
         return self.modules.beside
 
     @property
     def runs_accelerated(self) -> bool:
         """True if a program that trains on an accelerator loads this module."""
-        self.asked = True
         return self.path in self.modules.accelerated
 
     def wants(self, name: str) -> bool:
         """True if another module imports `name` from this one, or all that it has."""
-        self.asked = True
         names, whole = self._imports_of_me
         if name in names or ("*" in names and self._may_be_public(name)):
             return True
@@ -425,12 +427,18 @@ class Project:
 
     def uses_attribute(self, name: str) -> bool:
         """True if another module of the same programs has `.name` of anything."""
-        self.asked = True
         modules = self.modules
         using = {other for other in modules.with_word(name) if _uses(modules.text(other), name)} - {
             self.path
         }
         return bool(using) and not using.isdisjoint(modules.graph.connected(self.path))
+
+    @property
+    def imported(self) -> set[str]:
+        """The modules that this one imports."""
+        found = self._modules.graph.imported.get(self.path, set())
+        self.depends_on_modules |= bool(found)
+        return found
 
     @cached_property
     def program_paths(self) -> list[str]:
@@ -440,7 +448,6 @@ class Project:
     @cached_property
     def programs(self) -> frozenset[str]:
         """Return the same modules as a set."""
-        self.asked = True
         return self.modules.graph.programs(self.path) - {self.path}
 
     def in_its_programs(self, paths: frozenset[str]) -> bool:
@@ -449,7 +456,6 @@ class Project:
 
     def mentions(self, *words: str) -> bool:
         """True if another module of the same programs has one of these words."""
-        self.asked = True
         others = self.modules.graph.connected(self.path) - {self.path}
         return not others.isdisjoint(self.modules.having(words))
 

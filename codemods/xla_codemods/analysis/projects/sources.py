@@ -115,7 +115,8 @@ class ValueSources:
         self, dotted: str, view: View, path: tuple[int | str, ...] = ()
     ) -> Iterator[Place]:
         """Yield what another module binds `dotted` to: `from data import adj`."""
-        bound = view.modules.bound(dotted, view.path) if view.modules is not None else None
+        modules = view.modules_for(dotted)
+        bound = modules.bound(dotted, view.path) if modules is not None else None
         there = self.callees.view(bound[1]) if bound is not None else None
         if bound is not None and bound[0].how == "assign" and there not in (None, view):
             value, module = bound[0].value, there.indexed.module

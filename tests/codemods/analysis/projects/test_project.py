@@ -493,7 +493,7 @@ def test_a_file_that_other_modules_decide_depends_on_them() -> None:
     for path, data in given.files.items():
         project = Project(given, path)
         migrate(data, path=path, project=project)
-        asked[path] = project.asked
+        asked[path] = project.depends_on_modules
     assert asked["loop.py"]
     assert asked["seed.py"]
 

@@ -304,7 +304,6 @@ def _imports_kernels(script: ParsedFile, node: ast.AST) -> bool:
         for binding in home[1] if home is not None else ():
             found = modules.locate(binding.dotted, path) if binding.node is node else None
             if found is not None and found[0] != path:
-                script.project.asked = True
                 text = modules.text(found[0])
                 if _LOADED.search(text) or _DEFINED.search(text):
                     return True

@@ -269,7 +269,6 @@ class SysModules:
             modules = project.modules
             connected = modules.graph.connected(project.path) - {project.path}
             for path in sorted(connected & modules.having(("sys.modules",))):
-                project.asked = True
                 index = modules.whole(path)
                 if index is not None:
                     yield index

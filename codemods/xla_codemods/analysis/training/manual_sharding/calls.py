@@ -66,7 +66,6 @@ def may_be_in_the_project(script: Script) -> bool:
     project = script.project
     if project is None:
         return False
-    project.asked = True
     having = sharding_modules(project.modules) - {project.path}
     return bool(having) and not having.isdisjoint(project.modules.graph.connected(project.path))
 

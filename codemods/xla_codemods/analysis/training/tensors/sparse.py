@@ -92,7 +92,6 @@ class SparseTensors:
         """True if any module that belongs to the program has the words for one."""
         if self._here or self._project is None:
             return self._here
-        self._project.asked = True
         graph = self._project.modules.graph
         return not graph.connected(self._project.path).isdisjoint(_making(self._project.modules))
 
