@@ -209,6 +209,7 @@ from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -328,38 +329,39 @@ def _is_asked_of(script: Script, node: ast.AST) -> bool:
     return False
 
 
-def _is_a_size(script: Script, node: ast.AST, hops: int = 3) -> bool:
-    """True if what is read decides how large something is, at most `hops` names further: it is needed in every step."""
-    if isinstance(node, ast.Slice):
-        return True
+def _is_a_size(script: Script, node: ast.AST) -> bool:
+    """True if what is read decides how large something is, also through names: it is needed in every step.
+
+    `n = int(lengths.max())`, then `range(n)`, `x[:, :n]`, `x.view(n, -1)`; also `k = min(n, 8)`, then `x.topk(k)`.
+    """
+    reached = reach([node], lambda each: _named_uses(script, _taker(script, each)))
+    takers = (_taker(script, each) for each in reached)
+    return isinstance(node, ast.Slice) or any(map(_is_sized_by, takers))
+
+
+def _is_sized_by(taker: ast.AST | None) -> bool:
+    is_call = isinstance(taker, ast.Call) and name_of(taker.func) in _SIZED
+    return is_call or isinstance(taker, ast.Slice)
+
+
+def _taker(script: Script, node: ast.AST) -> ast.AST | None:
+    """Return the slice, call or statement that takes the value of `node`, also after functions of numbers."""
     child = node
     for ancestor in script.ancestors(node):
-        if isinstance(ancestor, ast.Slice):
-            return True
-        if isinstance(ancestor, ast.Call) and child in ancestor.args:
-            name = name_of(ancestor.func)
-            if name in _SIZED:
-                return True
-            if name not in _NUMBERS:
-                return False
-        if isinstance(ancestor, ast.Assign):
-            return hops > 0 and _is_used_as_a_size(script, ancestor, hops - 1)
-        if isinstance(ancestor, ast.stmt):
-            return False
+        match ancestor:
+            case ast.Slice() | ast.stmt():
+                return ancestor
+            case ast.Call() if child in ancestor.args and name_of(ancestor.func) not in _NUMBERS:
+                return ancestor
         child = ancestor
-    return False
+    return None
 
 
-def _is_used_as_a_size(script: Script, statement: ast.Assign, hops: int) -> bool:
-    """`n = int(lengths.max())`, then `range(n)`, `x[:, :n]`, `x.view(n, -1)`; also `k = min(n, 8)`, then `x.topk(k)`."""
-    match statement.targets:
-        case [ast.Name(id=name)]:
-            pass
-        case _:
-            return False
-    function = script.function(statement)
-    return any(
-        _is_a_size(script, use, hops)
-        for use in script.index.names_in(function, name)
-        if isinstance(use.ctx, ast.Load) and script.statement(use) is not statement
-    )
+def _named_uses(script: Script, taker: ast.AST | None) -> list[ast.Name]:
+    """Return the reads of the name that the assignment `taker` binds, in its function."""
+    match taker:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            reads = script.index.names_in(script.function(taker), name)
+            loads = (read for read in reads if isinstance(read.ctx, ast.Load))
+            return [load for load in loads if script.statement(load) is not taker]
+    return []
