@@ -187,3 +187,39 @@ def test_errors_of_ours_are_not_remembered(
 def test_projects_are_left_clean(run: Runner, tree: Path) -> None:
     run("check", ".")
     assert sorted(os.listdir(tree)) == ALL
+
+
+ACROSS_MODULES = {
+    "a name that is imported": (
+        "import torch\nfrom helper import place\nx = torch.ones(2).cuda().to(place)\n",
+        "place = 1\n",
+        "import torch\nplace = torch.float32\n",
+    ),
+    "an argument that a caller passes": (
+        "import torch\n\n\ndef run(device):\n    return torch.ones(2).to(device)\n",
+        "import part\npart.run('cuda:0')\n",
+        "import part\npart.run('cpu')\n",
+    ),
+    "an attribute that a caller's argument sets": (
+        "import torch\n\n\nclass Mover:\n    def __init__(self, device):\n        self.device = device\n\n"
+        "    def move(self, x):\n        return x.to(self.device)\n",
+        "import part\npart.Mover(0).move(1)\n",
+        "import part\npart.Mover('cpu').move(1)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ACROSS_MODULES)
+def test_a_file_is_judged_again_if_a_module_that_it_depends_on_changed(
+    run: Runner, here: Path, case: str
+) -> None:
+    part, before, after = ACROSS_MODULES[case]
+    (here / "part.py").write_text(part)
+    (here / "helper.py").write_text(before)
+    time.sleep(0.03)
+    first = run("check", ".").out
+    (here / "helper.py").write_text(after)
+    time.sleep(0.03)
+    fresh = run("check", "--no-cache", ".").out
+    assert first != fresh
+    assert run("check", ".").out == fresh
