@@ -32,6 +32,7 @@ from .holders import (
     Owner,
     attributes_read,
     class_of,
+    is_a_dict,
     is_container,
     is_owner,
     is_read_elsewhere,
@@ -171,12 +172,20 @@ def _elements(script: Script, use: ValueUse, parent: ast.AST | None) -> list[Val
             call = script.parent(parent)
             if not isinstance(call, ast.Call) or call.func is not parent:
                 return None
+            if name == "keys":
+                return []
             if name in {"get", "pop"}:
                 return [ValueUse(call, use.is_text)]
             is_changed = name in _IN_PLACE and isinstance(script.parent(call), ast.Expr)
             return [] if is_changed else None
         case ast.Call(func=ast.Name(id="len")) | ast.Expr():
             return []
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[owner]) | (
+            ast.comprehension(iter=owner)
+            | ast.For(iter=owner)
+            | ast.Call(func=ast.Name(id="enumerate" | "list" | "sorted"), args=[owner])
+        ) if owner is use.node and is_a_dict(script, owner):
+            return []  # these look at the keys
         case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return []
     return None

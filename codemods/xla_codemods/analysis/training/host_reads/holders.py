@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
+from ...nodes import walk
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
+from ...syntax import unparsed
 
 if TYPE_CHECKING:
     from ...bindings import Binding
@@ -188,4 +190,16 @@ def is_container(node: ast.expr | None) -> bool:
             return [getattr(m, "id", "") for m in made] in (["list"], ["dict"])
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name in {"defaultdict", "deque", "OrderedDict"}
+    return False
+
+
+def is_a_dict(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is a dict: what is stored there is one, or it is indexed by its elements."""
+    if script.value(node).fields is not None:
+        return True
+    match script.parent(node):
+        case ast.For(target=ast.Name(id=key)) | ast.comprehension(target=ast.Name(id=key)):
+            indexed = f"{unparsed(node)}[{key}]"
+            inside = walk(script.statement(node))
+            return any(isinstance(n, ast.Subscript) and unparsed(n) == indexed for n in inside)
     return False

@@ -129,7 +129,7 @@ ROW = "row = {'step': step, 'loss': loss.item()}"
         (f"{ROW}\nfor v in row.values(): total += v", "for v in row.values(): total += v"),
         (f"{ROW}\nprint({{k: round(v, 3) for k, v in row.items()}})", "xla.later(lambda row=row: print({k: round(v, 3) for k, v in row.items()}))"),
         (f"{ROW}\nprint(' '.join(f'{{k}} {{v:.3f}}' for k, v in sorted(row.items())))", "xla.later(lambda row=row: print(' '.join(f'{k} {v:.3f}' for k, v in sorted(row.items()))))"),
-        (f"{ROW}\nprint(' '.join(f'{{k}} {{step}}' for k in row if k in names))", "xla.later(lambda row=row, names=names, step=step: print(' '.join(f'{k} {step}' for k in row if k in names)))"),
+        (f"{ROW}\nprint(' '.join(f'{{k}} {{step}}' for k in row if k in names))", "print(' '.join(f'{k} {step}' for k in row if k in names))"),
         ("history.append(loss.item())\nprint(np.mean(history))", "xla.later(lambda history=history: print(np.mean(history)))"),
         ("history.append(loss.item())\nprint(sum(history[-9:]))", "xla.later(lambda history=history[-9:]: print(sum(history)))"),
         ("history.append((step, loss.item()))\nprint(history[-1])", "xla.later(lambda history=history[-1]: print(history))"),
