@@ -11,18 +11,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xla_codemods.rules import every_rule
+from xla_codemods.rules import RULES, every_rule
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("src", "codemods")
+_MANUALS = (
+    "tests/codemods/test_manuals.py::test_examples",
+    "tests/codemods/test_manuals.py::test_the_marked_lines_are_reported_and_no_others",
+)
+_RULES = Path("codemods/xla_codemods/rules/__init__.py")
 _PATCHES = Path("src/xla_migrate/runtime/patches")
 _VERIFY = Path("src/xla_migrate/verify")
+_INDEXED = {rule.code for rule in RULES}
 _E2E = tuple(f"tests/e2e/{path.name}" for path in ROOT.glob("tests/e2e/test_verify_*.py"))
 
 _DISABLED_RULE = """
 
-for _checks in vars(RULE).values():
-    if isinstance(_checks, dict) and _checks is not RULE.behind:
+{rule}.leftovers = ""
+for _checks in vars({rule}).values():
+    if isinstance(_checks, dict) and _checks is not {rule}.behind:
         _checks.update(dict.fromkeys(_checks, lambda *place: ()))
 """
 _DISABLED_PATCH = """
@@ -62,8 +69,14 @@ def rules() -> list[Fault]:
         path = Path("codemods", *rule.module.split(".")).with_suffix(".py")
         if not (ROOT / path).is_file():  # a package
             path = path.with_suffix("") / "__init__.py"
-        tests = ("tests/codemods/test_manuals.py", *_tests_of_rule(path, rule.code))
-        found.append(Fault(f"rule:{rule.code}", path, _appended(_DISABLED_RULE), tests))
+        manuals = [f"{test}[{rule.code}-{rule.name}]" for test in _MANUALS]
+        tests = (*manuals, *_tests_of_rule(path, rule.code))
+        if rule.code in _INDEXED:  # the index of rules stands for the module
+            path, name = _RULES, f'next(r for r in RULES if r.code == "{rule.code}")'
+        else:
+            name = "RULE"
+        change = _appended(_DISABLED_RULE.format(rule=name))
+        found.append(Fault(f"rule:{rule.code}", path, change, tests))
     return found
 
 
