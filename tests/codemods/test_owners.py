@@ -108,11 +108,24 @@ NOT_TENSORS = {"c", "cond"}  # a module has no `is_cuda`: the program gives it o
 CUDA = re.compile(r'\.cuda\(|is_cuda|"cuda|pin_memory|torch\.cuda')
 
 
-@pytest.mark.parametrize("owner", re.split(r"\s{2,}|\n", OWNERS.strip()))
-def test_every_use_is_rewritten_or_named(owner: str) -> None:
-    uses = [use.format(owner) for use in (*USES, ASKED) if owner not in NOT_TENSORS or use != ASKED]
-    for use in uses:  # one at a time: what is made of one says nothing of another
-        result = migrate(f"{PROGRAM}    {use}\n".encode())
-        last = result.data.decode().rpartition("# uses\n")[2]
-        named = [f for f in result.left if f.line > PROGRAM.count("\n")]
-        assert not CUDA.search(last) or named, use
+ALL = re.split(r"\s{2,}|\n", OWNERS.strip())
+# A use shows what its owner is, and what the owner's parts are. So a group has unrelated owners: each use has
+# the same outcome as alone in the program.
+GROUPS = [ALL[start::9] for start in range(9)]
+
+
+@pytest.mark.parametrize("use", [*USES, ASKED])
+def test_every_use_is_rewritten_or_named(use: str) -> None:
+    unnoticed = []
+    for group in GROUPS:
+        owners = [owner for owner in group if use != ASKED or owner not in NOT_TENSORS]
+        uses = "".join(f"    {use.format(owner)}\n" for owner in owners)
+        result = migrate(f"{PROGRAM}{uses}".encode())
+        before, _, after = result.data.decode().rpartition("# uses\n")
+        named = {finding.line - before.count("\n") - 2 for finding in result.left}
+        lines = after.splitlines()
+        assert len(lines) == len(owners)
+        unnoticed += [
+            owners[n] for n, line in enumerate(lines) if CUDA.search(line) and n not in named
+        ]
+    assert unnoticed == []
