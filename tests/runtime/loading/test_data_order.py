@@ -24,7 +24,7 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime._host_random import own_generators
 from xla_migrate.runtime.loading.limits import batches_ahead
 
-SIZE = 400
+SIZE = 100  # many more batches than are read ahead
 
 
 class Numbers(Dataset[torch.Tensor]):
