@@ -126,7 +126,7 @@ def migrated(source: str) -> Migration:
     return migrate(source.encode())
 
 
-@settings(max_examples=250, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(scripts())
 def test_all_properties_hold_for_every_script(source: str) -> None:
     for holds in PROPERTIES:
