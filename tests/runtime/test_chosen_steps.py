@@ -310,7 +310,7 @@ def test_more_steps_than_may_wait(
 def test_without_marks(device: torch.device) -> None:
     trainings = both(device, OPTIMIZERS["AdamW"])
     for training in trainings:
-        training.run(marks=False)
+        training.run(9, marks=False)
         xla.mark_step()
     alike(*trainings)
 
