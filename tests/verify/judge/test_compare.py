@@ -205,3 +205,16 @@ def test_performance_can_be_left_out() -> None:
     slow = target(change=lambda s: s.counts.update(compiles=1))
     assert not compare(run(), slow).proven
     assert compare(run(), slow, judge_performance=False).proven
+
+
+def test_tensors_are_listed_with_their_largest_differences_the_worst_first() -> None:
+    def other(step: OptimizerStep) -> None:
+        if step.step == 3:
+            step.gradients = [1.0, 0.6]
+            step.norms = [4.04, 1.0]
+
+    bias, weight = compare(run(), target(change=other)).tensors
+    assert (bias.name, bias.weights) == ("0.bias", None)
+    assert bias.gradient == pytest.approx(0.1 / 1.25**0.5)
+    assert (weight.name, weight.gradient) == ("0.weight", 0.0)
+    assert weight.weights == pytest.approx(0.01)
