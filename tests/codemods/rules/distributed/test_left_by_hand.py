@@ -196,6 +196,22 @@ def test_another_models_step_is_migrated() -> None:
     assert text.count("MpDeviceLoader") == 1
 
 
+def test_layers_of_one_size_are_different_models() -> None:
+    text = result_of(
+        """
+        def main(loader, args, options):
+            big = nn.Linear(args.size, 4).cuda()
+            fully_shard(big, **options)
+            small = nn.Linear(args.size, 4).cuda()
+            optimizer = torch.optim.SGD(small.parameters(), lr=0.1)
+            for x in loader:
+                small(x.cuda()).sum().backward()
+                optimizer.step()
+        """
+    ).data.decode()
+    assert "xla.optimizer_step(optimizer, average=False)" in text
+
+
 def test_sharding_that_is_migrated_takes_its_step_along() -> None:
     text = result_of(
         """
