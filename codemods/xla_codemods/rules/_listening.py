@@ -56,7 +56,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "both: torch.cuda{BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor "
 "HalfTensor IntTensor LongTensor ShortTensor}; methods: {type}; nodes: {Compare}"),
 ("device.default_device", {'code': 'XLA109', 'name': 'default-device', 'of_what_runs': True},
-"calls: torch{set_default_device set_default_tensor_type tensortype}"),
+"calls: torch{Tensor set_default_device set_default_tensor_type tensortype}"),
 ("device.accelerator_module", {'code': 'XLA110', 'name': 'accelerator-module'},
 "both: torch.accelerator{current_accelerator}"),
 ("device.given_device", {'code': 'XLA111', 'name': 'given-device', 'severity': 'warning', 'of_what_runs': True},

@@ -3,7 +3,7 @@
 ## What it reports
 
 `torch.set_default_device` with a CUDA device, and `torch.set_default_tensor_type` with a CUDA
-type.
+type. Where a CUDA type is set, also `torch.Tensor(...)`.
 
 ## Why it matters on XLA
 
@@ -46,7 +46,8 @@ a default data type.
 +torch.set_default_device(xla.xla_device())
 ```
 
-`torch.Tensor(...)` follows a default type, but it ignores a default device. Its result is moved:
+`torch.Tensor(...)` follows a default type, but it ignores a default device. Its result is moved,
+also in other modules of the program:
 
 ```diff
  import torch
@@ -84,8 +85,9 @@ from ...analysis.devices.tensor_types import cuda_type, host_type
 from ...analysis.inference.values import DEVICE, GIVEN
 from ...analysis.nodes import walk
 from ...analysis.syntax import keyword
-from ...edits import Edit, Replace, ReplaceStatement
+from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA109", "default-device", of_what_runs=True)
 
+_SETTING = Pattern(r"set_default_tensor_type\([^\n]*cuda")
 _MESSAGE = "a CUDA device as the default makes every new tensor fail on an XLA host: use `xla.xla_device()`"
 
 
@@ -151,7 +154,6 @@ def set_default_tensor_type(script: Script, call: ast.Call, scope: Scope) -> Ite
         call,
         "a CUDA tensor type as the default fails on an XLA host: use `torch.set_default_device`",
         edit,
-        *_moved(script, call, torch),
     )
 
 
@@ -176,25 +178,33 @@ def _set_back(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 
 def _settings(script: Script) -> list[ast.Call]:
-    """The calls that set a CUDA type."""
+    """Return the calls that set a CUDA type."""
     found = script.index.calls_of("set_default_tensor_type")
     return [call for call, _ in found if _is_cuda(script, call)]
 
 
-def _moved(script: Script, setting: ast.Call, torch: str) -> Iterator[Edit]:
-    """`torch.Tensor(...)` moved, which a default device does not reach; with the first of several settings."""
-    settings = [
-        c for c, _ in script.index.calls_of("set_default_tensor_type") if _is_cuda(script, c)
-    ]
-    if settings and settings[0] is not setting:
+@RULE.call("torch.Tensor")
+def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    match script.parent(call):
+        case ast.Attribute(attr="to" | "cuda" | "cpu"):
+            return
+    if not (_settings(script) or _is_set_elsewhere(script)):
         return
-    for call, scope in script.index.calls_of("Tensor"):
-        around = script.parent(call)
-        if script.dotted(call.func, scope) != "torch.Tensor" or (
-            isinstance(around, ast.Attribute) and around.attr in {"to", "cuda", "cpu"}
-        ):
-            continue
-        yield Replace(call, f"{{0}}.to({torch}.get_default_device())", (call,))
+    device = f"{script.spell('torch', scope)}.get_default_device()"
+    yield RULE.finding(
+        script,
+        call,
+        "`torch.Tensor` follows a default type, and ignores a default device: move its result",
+        Replace(call, f"{{0}}.to({device})", (call,)),
+    )
+
+
+def _is_set_elsewhere(script: Script) -> bool:
+    """Return True if another module of the same programs sets a CUDA type."""
+    project, name = script.project, "set_default_tensor_type"
+    return (
+        project is not None and project.mentions(name) and project.has_text(_SETTING.compiled, name)
+    )
 
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:

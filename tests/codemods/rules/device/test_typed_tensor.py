@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
 from ....each import each
 from ...helpers import migrated
 from ..lines import codes, line
@@ -130,6 +133,25 @@ DEVICE = "torch.set_default_device(xla.xla_device())\n"
 def test_fact_1_33_a_default_device_does_not_reach_torch_tensor(before: str, after: str) -> None:
     """`torch.Tensor(...)` obeys a default tensor type only: what it makes is moved."""
     assert line(TYPE + before) == DEVICE + after
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_moved"),
+    [
+        ('torch.set_default_tensor_type("torch.cuda.FloatTensor")', True),
+        ("torch.set_default_tensor_type(torch.cuda.HalfTensor if a.cuda else torch.Tensor)", True),
+        ("torch.set_default_tensor_type(torch.DoubleTensor)", False),
+        ('torch.set_default_device("cuda")', False),  # which `torch.Tensor` ignores on CUDA, too
+    ],
+)
+def test_a_default_type_of_the_program_reaches_its_modules(setting: str, is_moved: bool) -> None:
+    files = {
+        "train.py": f"import torch\nfrom boxes import priors\n{setting}\npriors()\n".encode(),
+        "boxes.py": b"import torch\n\ndef priors():\n    return torch.Tensor([0.5])\n",
+    }
+    project = Project(Modules(files), "boxes.py")
+    result = migrate(files["boxes.py"], Options(), "boxes.py", project).data.decode()
+    assert ("torch.Tensor([0.5]).to(torch.get_default_device())" in result) is is_moved
 
 
 def test_several_defaults_move_a_tensor_once() -> None:
