@@ -115,6 +115,8 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _factory(values, dotted, node, scope)
     if dotted in _WRAPPERS and node.args:
         return _wrapped(values, dotted, node, scope)
+    if dotted == "torch.autograd.Variable" and node.args:  # a tensor, where its argument is
+        return join(values.value(node.args[0], scope), of(TENSOR))
     if dotted in library_types.SETTINGS_OF:
         return _settings(values, node, scope)
     if dotted in {"os.environ.get", "os.getenv"}:

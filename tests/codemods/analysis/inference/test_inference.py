@@ -80,6 +80,8 @@ def test_values_that_all_depend_on_each_other_cost_no_exponential_time() -> None
         ("x = F.cross_entropy(torch.ones(2).cuda(), y)", "x", {TENSOR, ACCEL}),
         ("x = torch.ones(2).cuda().sum().item()", "x", {NUMBER}),
         ("x = torch.ones(2).cuda().cpu()", "x", {TENSOR, HOST}),
+        ("x = torch.autograd.Variable(torch.ones(2).cuda())", "x", {TENSOR, ACCEL}),
+        ("x = torch.autograd.Variable(y, requires_grad=True)", "x", {TENSOR}),
     ],
 )
 def test_where_tensors_are(source: str, asked: str, kinds: set[str]) -> None:

@@ -81,6 +81,21 @@ def test_a_constant_mask_asks_for_indices(mask: str) -> None:
         assert "depends on data" not in message
 
 
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "(y > 0).expand_as(out)",
+        "(y > 0).unsqueeze(1).repeat(1, n)",
+        "(y > 0)[:, None].view_as(out)",
+        "(Variable(y, requires_grad=False) > 0).transpose(0, 1)",
+    ],
+)
+def test_a_mask_of_another_shape_selects(mask: str) -> None:
+    helpers = "from torch.autograd import Variable"
+    (message,) = _messages(helpers, f"keep = {mask}\nchosen = Variable(out)[keep]")
+    assert "depends on data" in message
+
+
 def test_a_mask_of_data_is_no_constant() -> None:
     (message,) = _messages(
         "", "mask = torch.ones(n, dtype=torch.bool).to(device) & (y > 0)\nchosen = out[mask]"

@@ -41,6 +41,8 @@ def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
             return [] if _is_truth(script, node) else [owner]
+        case ast.Subscript(value=whole) | ast.Attribute(value=whole, attr="T" | "data" | "mT"):
+            return [whole]
         case ast.Name():
             bindings = script.reaching(node)
             values: list[ast.expr | None] = [binding.whole for binding in bindings]
@@ -123,7 +125,10 @@ def _is_given(script: Script, node: ast.expr) -> bool:
 
 
 _KEEPING = frozenset(
-    "clone contiguous cuda detach expand flatten reshape squeeze t to unsqueeze view".split()
+    (
+        "clone contiguous cuda detach expand expand_as flatten flip permute repeat reshape reshape_as roll squeeze t to "
+        "transpose unsqueeze view view_as"
+    ).split()
 )
 _SHAPING = frozenset("contiguous flatten long reshape squeeze unsqueeze view".split())
 
