@@ -155,6 +155,25 @@ def test_adam_takes_gradients_of_either_type() -> None:
     torch.testing.assert_close(weight, torch.full((3,), 2 / 3))
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad])
+def test_fused_optimizers_step_in_float64(optimizer: type[torch.optim.Optimizer]) -> None:
+    def trained(fused: bool) -> torch.Tensor:
+        weight = nn.Parameter(torch.linspace(1, 2, 5))
+        steps = optimizer([weight], lr=0.1, fused=fused)  # type: ignore[call-arg]
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+        for _ in range(3):
+            steps.zero_grad()
+            scaler.scale(weight.pow(3).sum()).backward()
+            scaler.step(steps)
+            scaler.update()
+        return weight.detach()
+
+    with Computing(True), OneType():
+        fused = trained(True)
+    assert fused.dtype == torch.float32
+    torch.testing.assert_close(fused, trained(False))
+
+
 def test_a_loss_scaler_unscales() -> None:
     weight = nn.Parameter(torch.ones(3))
     optimizer = torch.optim.SGD([weight], lr=0.5)

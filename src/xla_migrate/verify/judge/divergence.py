@@ -295,9 +295,8 @@ def _gradients(
     worst = max(
         range(len(parameters)), key=lambda i: abs((a.gradient_of(i) or 0) - (b.gradient_of(i) or 0))
     )
-    ratio = y / x if x else math.inf
     hint = (
-        f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times):"
+        f"{_norms(x, y, by_tensor * of_tensors)}:"
         " clipping, scaling, accumulation or reduction differ, or their order"
     )
     only_rounding = _is_rounding(a, allowed) and _is_rounding(b, allowed)
@@ -312,6 +311,17 @@ def _gradients(
         b.where,
         _ONLY_ROUNDING if only_rounding else hint,
     )
+
+
+def _norms(x: float, y: float, apart: float) -> str:
+    """Return a sentence about the norm of all gradients in the original and in the target."""
+    if f"{x:.4g}" == f"{y:.4g}":
+        return (
+            f"the norm of all gradients is {x:.4g} in both, but the gradients of single tensors"
+            f" differ by {apart:.1e} of it"
+        )
+    ratio = y / x if x else math.inf
+    return f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times)"
 
 
 def _is_rounding(step: OptimizerStep, allowed: float) -> bool:

@@ -36,6 +36,8 @@ _MEMORY = set(
 # A loss scaler's, by powers of two: nothing is rounded, and they want their factors in float32.
 _UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _RESCALE = "aten::_amp_update_scale_"
+# Fused optimizers refuse these arguments in float64. They are counts and powers of two.
+_FLOAT32_ARGUMENTS = {"state_steps", "grad_scale", "found_inf"}
 # These want their tensors in one type before they are taken apart into operations.
 _STRICT = set(
     "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d lstm gru rnn_tanh rnn_relu"
@@ -93,8 +95,7 @@ class Computing(TorchDispatchMode):
         if func._schema.name in _MOVES:
             return func(*args, **(_kept_wide(func, args, kwargs) if self.wide else kwargs))
         if func._schema.name == _UNSCALE:
-            factor = torch.ops.aten._to_copy.default(args[2], dtype=torch.float32)
-            return func(args[0], args[1], factor)
+            return func(args[0], args[1], _to_float32(args[2]))
         if func._schema.name == _RESCALE or not _computes(func) or _loading():
             return func(*args, **kwargs)
         return self._computed(func, args, kwargs)
@@ -105,10 +106,8 @@ class Computing(TorchDispatchMode):
             return self._rough(func(*args, **kwargs))
         known = func._schema.arguments
         named = {a.name: a for a in known}
-        wide = [
-            _wide(value, _is_written(a), written) for a, value in zip(known, args, strict=False)
-        ]
-        more = {name: _wide(v, _is_written(named[name]), written) for name, v in kwargs.items()}
+        wide = [_argument(a, value, written) for a, value in zip(known, args, strict=False)]
+        more = {name: _argument(named[name], v, written) for name, v in kwargs.items()}
         out = self._rough(func(*wide, **more))
         for narrow, result in written:
             narrow.copy_(result)
@@ -191,9 +190,19 @@ def _kept_wide(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
     return kwargs
 
 
-def _is_written(argument: Any) -> bool:
+def _argument(argument: Any, value: Any, written: Written) -> Any:
+    """Return what an operation receives for `argument`, whose value is `value`."""
+    if argument.name in _FLOAT32_ARGUMENTS:
+        return tree_map(_to_float32, value)
     alias = argument.alias_info
-    return (alias is not None and alias.is_write) or argument.name in _STATISTICS
+    is_written = (alias is not None and alias.is_write) or argument.name in _STATISTICS
+    return _wide(value, is_written, written)
+
+
+def _to_float32(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype is torch.float64:
+        return torch.ops.aten._to_copy.default(value, dtype=torch.float32)
+    return value
 
 
 def _wide(value: Any, is_written: bool, written: Written) -> Any:
