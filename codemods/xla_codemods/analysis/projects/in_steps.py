@@ -79,10 +79,19 @@ def _defined(scope: Scope, name: str) -> Iterator[FunctionNode]:
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
-    """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one."""
+    """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one.
+
+    A function that takes all steps of an epoch makes none: its callers run once per epoch.
+    """
     own: list[ast.AST] = [call for call, _ in home.calls_of("backward")]
     own += [call for call, _ in home.of(ast.Call) if scaled_by_name(call)]
-    return frozenset(reach(own, lambda call: _calls_around_all(call, home)))
+    steps = {around for call, _ in home.calls_of("step") for _, around in _up(call, home)}
+
+    def around(call: ast.AST) -> list[ast.AST]:
+        loops = (around for _, around in _up(call, home) if isinstance(around, _LOOPS))
+        return [] if any(loop in steps for loop in loops) else _calls_around_all(call, home)
+
+    return frozenset(reach(own, around))
 
 
 def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
