@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
-# What may run a part of itself now and then only.
-_CHOOSING = frozenset({ast.BoolOp, ast.If, ast.Assert, ast.ExceptHandler, ast.Raise})
+_RUNNING = frozenset({ast.Call, ast.Attribute})  # these may run a function
 # What is done now and then, by the names in its condition.
 _SOMETIMES = Pattern(
     r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
@@ -175,45 +174,52 @@ def in_each_step(script: Script) -> Mapping[ast.AST, Turn]:
 
 def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, Turn]]:
     """Every node that runs in each of the turns `of` (inner loops included), once; not what is done now and then."""
-    seen: set[ast.AST] = set()
-    work = list(of)  # inner ones last
-    known = {turn.node for turn in work}
+    around: dict[ast.AST, Turn] = {}
+    left_before = script.cached(_left_before)
+
+    def kept(body: Iterable[ast.AST], turn: Turn) -> list[ast.AST]:
+        found = [node for node in body if node not in left_before]
+        for node in found:
+            around.setdefault(node, turn)
+        return found
+
+    def step(node: ast.AST) -> list[ast.AST]:
+        inside = kept(_always(script, node), around[node])
+        for function in _run_by(script, node) if type(node) in _RUNNING else ():
+            inside += kept(function.body, Turn(function, function.body))
+        return inside
+
+    start = (node for turn in [*of][::-1] for node in kept(turn.body, turn))  # inner ones first
+    return ((node, around[node]) for node in reach(start, step))
+
+
+def _always(script: Script, node: ast.AST) -> list[ast.AST]:
+    """Return the children of `node` that run whenever it does."""
+    match node:
+        case ast.BoolOp(op=ast.And(), values=values):
+            ends = (k for k, value in enumerate(values) if _is_always(script, value, False))
+            return [*values[: next(ends, len(values)) + 1]]
+        case ast.If(test=test, body=body, orelse=other):
+            inside = [] if _is_occasional(script, node, True) else body
+            return [test, *inside, *([] if _is_occasional(script, node, False) else other)]
+        case ast.Assert(test=test):
+            return [test]
+        case ast.ExceptHandler() | ast.Raise():
+            return []
+    return evaluated(node)
+
+
+def _run_by(script: Script, node: ast.AST) -> Iterator[FunctionNode]:
+    """Yield the functions of this file that the call or the property `node` runs."""
     computed = script.index.cached(properties)
-    while work:
-        turn = work.pop()
-        for node in _always(script, turn, seen):
-            yield node, turn
-            functions: list[FunctionNode | None] = []
-            if isinstance(node, ast.Call):
-                functions = [_called(script, node), *_handed_on(script, node)]
-                functions += script.cached(_Hooks).run_by(node, functions[0])
-            elif isinstance(node, ast.Attribute) and node.attr in computed:
-                functions = [_computed(script, node, computed[node.attr])]
-            for function in functions:
-                if function is not None and function not in known:
-                    known.add(function)
-                    work.append(Turn(function, function.body))
-
-
-def _always(script: Script, turn: Turn, seen: set[ast.AST]) -> Iterator[ast.AST]:
-    """What runs in each turn, and was not `seen` in an inner one."""
-    blocks: dict[tuple[ast.If, bool], bool] = {}
-    parents, left_before = script.parents, script.cached(_left_before)
-    stack: list[ast.AST] = [*reversed(turn.body)]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        parent = parents[node]
-        if node in left_before or (
-            type(parent) in _CHOOSING
-            and parent is not turn.node
-            and _is_occasional(script, node, parent, blocks)
-        ):
-            continue
-        yield node
-        stack += evaluated(node)[::-1]
+    functions: list[FunctionNode | None] = []
+    if isinstance(node, ast.Call):
+        called = _called(script, node)
+        functions = [called, *_handed_on(script, node)]
+        functions += script.cached(_Hooks).run_by(node, called)
+    elif isinstance(node, ast.Attribute) and node.attr in computed:
+        functions = [_computed(script, node, computed[node.attr])]
+    yield from filter(None, functions)
 
 
 def _computed(
@@ -302,26 +308,8 @@ class _Hooks:
         return not is_known and is_an_element(owner.id, scope)
 
 
-def _is_occasional(
-    script: Script, node: ast.AST, parent: ast.AST, blocks: dict[tuple[ast.If, bool], bool]
-) -> bool:
-    """True if `parent` makes `node` in it run now and then only, or once at the end. `blocks`: what is known of those."""
-    if isinstance(parent, ast.BoolOp):
-        before = parent.values[: parent.values.index(node)] if node in parent.values else []
-        return isinstance(parent.op, ast.And) and any(_is_always(script, v, False) for v in before)
-    if isinstance(parent, ast.If):
-        if node is parent.test:
-            return False
-        is_body = node in parent.body
-        if (parent, is_body) not in blocks:
-            blocks[parent, is_body] = _is_occasional_block(script, parent, is_body)
-        return blocks[parent, is_body]
-    if isinstance(parent, ast.Assert):
-        return node is parent.msg
-    return True
-
-
-def _is_occasional_block(script: Script, node: ast.If, is_body: bool) -> bool:
+def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
+    """Return True if the body of `node`, or its `else`, runs now and then only, or once at the end."""
     if _is_always(script, node.test, not is_body):
         return True
     block = node.body if is_body else node.orelse
