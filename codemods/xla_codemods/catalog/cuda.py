@@ -334,7 +334,7 @@ TYPED: tuple[Row, ...] = (
     ),
 )
 
-OF_A_MODULE = "use the runtime's function for each name that is used of it"
+OF_A_MODULE = "replace each name that the script uses of it with the runtime's"
 
 MODULES: tuple[Row, ...] = (
     *rows(

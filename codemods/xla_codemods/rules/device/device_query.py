@@ -321,7 +321,7 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
     text = f"({device}.index or 0)" if _wants_number(script, call) else device
     if is_default_of_an_option(script, call):
         text = f"{script.xla}.device_type()"  # as what a user writes there: a text
-    message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
+    message = f"`{_written(call.func)}()` fails on an XLA host: use `{text}`"
     edits = late_default(script, call, text) or (Replace(call, text),)
     yield RULE.finding(script, call, message, *edits)
 
@@ -351,7 +351,7 @@ def device_name_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator
 
 @RULE.call("torch.cuda.init", "torch.cuda._lazy_init")
 def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = f"`{_written(call.func)}()` fails on an XLA host: use the runtime's function"
+    message = f"`{_written(call.func)}()` fails on an XLA host, where the runtime starts the device: remove the call"
     alone = script.is_all_of_statement(call)
     edit = remove(script.statement(call)) if alone else Replace(call, "None")
     yield RULE.finding(script, call, message, edit)

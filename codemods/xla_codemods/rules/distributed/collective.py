@@ -89,7 +89,7 @@ _MISSING = {
     "_broadcast_coalesced": "leaves XLA tensors unchanged without an error: call `broadcast` for each tensor",
     "_coalescing_manager": "loses collectives of XLA tensors without an error: call them outside of the context",
     "_make_nccl_premul_sum": "is available for NCCL only: multiply before `all_reduce`",
-    "split_group": "fails on XLA: use the runtime's `new_group` with the ranks of each part",
+    "split_group": "fails on XLA: use `xla.new_group` with the ranks of each part",
 }
 _FUNCTIONAL = "torch.distributed._functional_collectives"
 
@@ -138,12 +138,13 @@ def _is_patched(script: Script, name: str) -> bool:
 def _said(name: str) -> str:
     """What `name` of torch.distributed does on XLA."""
     if name == "barrier":
-        return "`barrier` waits for the processes, not for the XLA devices: use the runtime's `barrier`"
+        return "`barrier` waits for the processes, not for the XLA devices: use `xla.barrier`"
     if name == "new_group":
-        return "a group made by `new_group` does not work with XLA tensors: use the runtime's `new_group`"
+        return "a group made by `new_group` does not work with XLA tensors: use `xla.new_group`"
+    new = _OLDER.get(name, name)
     if name.endswith(("_object", "_object_list")):
-        return f"`{name}` fails in the process group of XLA, which takes XLA tensors only: use the runtime's function"
-    return f"`{name}` may leave XLA tensors unchanged without an error: use the runtime's function"
+        return f"`{name}` fails in the process group of XLA, which takes XLA tensors only: use `xla.{new}`"
+    return f"`{name}` may leave XLA tensors unchanged without an error: use `xla.{new}`"
 
 
 @RULE.call(*_dotted(["monitored_barrier"]))
@@ -156,7 +157,7 @@ def monitored_barrier(script: Script, call: ast.Call, scope: Scope) -> Iterator[
     yield RULE.finding(
         script,
         call,
-        "`monitored_barrier` exists for gloo only and fails on XLA: use the runtime's `barrier`",
+        "`monitored_barrier` exists for gloo only and fails on XLA: use `xla.barrier`",
         *edits,
     )
 

@@ -156,7 +156,7 @@ def destroy_process_group(script: Script, call: ast.Call, scope: Scope) -> Itera
     yield RULE.finding(
         script,
         call,
-        "on XLA the runtime creates the process group: use the runtime's function",
+        "on XLA the runtime creates the process group: use `xla.destroy_process_group`",
         edit,
     )
 

@@ -67,7 +67,7 @@ def init(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(
         script,
         call,
-        "timm uses the local rank as the index of a CUDA device, which fails on an XLA host: use the runtime's function",
+        "timm uses the local rank as the index of a CUDA device, which fails on an XLA host: use `xla.init_distributed_device`",
         edit,
     )
 

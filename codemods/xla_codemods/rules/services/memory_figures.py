@@ -116,9 +116,7 @@ def renamed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edit: Edit = Replace(call, f"{script.xla}.{new}({text})", holes)
     if name in _RESETS and _follows_a_reset(script, call):
         edit = remove(script.statement(call))
-    yield RULE.finding(
-        script, call, f"`{name}` fails on an XLA host: use the runtime's function", edit
-    )
+    yield RULE.finding(script, call, f"`{name}` fails on an XLA host: use `xla.{new}`", edit)
 
 
 def _follows_a_reset(script: Script, call: ast.Call) -> bool:
@@ -220,9 +218,7 @@ def figure_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Find
     name = _last(script, node, scope)
     if name == "mem_get_info":
         edit = Replace(node, f"{script.xla}.mem_get_info")
-        yield RULE.finding(
-            script, node, f"`{name}` fails on an XLA host: use the runtime's function", edit
-        )
+        yield RULE.finding(script, node, f"`{name}` fails on an XLA host: use `xla.{name}`", edit)
     else:
         message = f"`{name}` is 0 or fails on an XLA host: use `xla.memory_info()`"
         yield RULE.finding(script, node, message, effort=MEDIUM)

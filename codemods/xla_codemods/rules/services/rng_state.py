@@ -113,7 +113,7 @@ _STATES = tuple(
     for name in ("get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all")
 )
 _OF_DEVICES = "the function fails on XLA tensors: use `xla.get_rng_state` and `xla.set_rng_state`"
-_MESSAGE = "the call uses the random state of CUDA, not of XLA: use the runtime's function"
+_MESSAGE = "the call uses the random state of CUDA, not of XLA: use `xla.{}`"
 
 
 @RULE.call(*_STATES)
@@ -130,13 +130,13 @@ def rng_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         value = device.value if isinstance(device, ast.keyword) else device
         if script.devices.is_current(value) or script.devices.spec(value) is not None:
             edits.append(DropArgument(call, device))
-    yield RULE.finding(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE.format(name), *edits)
 
 
 @RULE.reference(*_STATES)
 def rng_state_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     name = (script.dotted(node, scope) or "").rpartition(".")[2]
-    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.{name}"))
+    yield RULE.finding(script, node, _MESSAGE.format(name), Replace(node, f"{script.xla}.{name}"))
 
 
 @RULE.call("torch.utils.checkpoint.get_device_states")
@@ -173,4 +173,4 @@ def fork_rng(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.fork_rng")]
     if kind is not None:
         edits.append(DropArgument(call, kind))
-    yield RULE.finding(script, call, _MESSAGE, *edits)
+    yield RULE.finding(script, call, _MESSAGE.format("fork_rng"), *edits)
