@@ -43,6 +43,18 @@ def test_a_caret_and_the_fix() -> None:
     ]
 
 
+def test_a_change_of_several_findings_is_shown_once() -> None:
+    excerpt = Shown("x = y.cuda()", "- x = y.cuda()", "- z = y.cuda()", "+ x = z = y.to(device)")
+    rows = (row(line=7), row(line=8), row(line=20))
+    run = Run((FileOutcome("a.py", FileVerdict(rows)),))
+    shown = list(full.lines(run, lambda outcome: excerpt, Paint(False)))
+    assert [line for line in shown if "fix:" in line] == [
+        "  = safe fix:",
+        "  = safe fix: see above",
+        "   = safe fix:",
+    ]
+
+
 def test_tabs_wide_characters_and_several_lines() -> None:
     shown = lines(row(column=2, end_column=9), Shown("\tx.cuda()"))
     assert shown[3:5] == ["1 |     x.cuda()", "  |     ^^^^^^^"]

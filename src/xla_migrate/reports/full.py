@@ -43,9 +43,15 @@ def lines(
             yield f"{paint('error', 'red')}: {path}: {outcome.verdict.problem}"
             yield ""
         excerpt = excerpt_of(outcome)
+        above, shown_at = list[str](), 0
         for row in outcome.verdict.left:
             yield from _finding(one_line(outcome.left_path), row, excerpt, paint, width)
+            fix = excerpt.fix(row)
+            removed = sum(line.startswith("-") for line in fix)
+            is_above = fix == above and abs(row.line - shown_at) < removed
+            yield from _fix(row, fix, is_above, paint)
             yield ""
+            above, shown_at = fix, row.line
         for line, cell, reason in outcome.verdict.notes:
             where = f"cell {cell}:{line}" if cell is not None else str(line)
             yield f"{paint('not rewritten', 'yellow')}: {path}:{where}: {reason}"
@@ -72,13 +78,22 @@ def _finding(
         yield f"{gutter} {bar}"
         yield f"{paint(str(row.line), 'blue')} {bar} {shown}"
         yield f"{gutter} {bar} {paint(marks, style)}".rstrip()
-    fix = excerpt.fix(row)
-    if fix:
-        yield f"{gutter} {paint('=', 'blue')} {row.safety} fix:"
-        for line in fix[:_MOST]:
-            yield f"{gutter}   {paint(one_line(line.expandtabs(4)), _DIFF[line[0]])}"
-        if len(fix) > _MOST:
-            yield f"{gutter}   ... {len(fix) - _MOST} more lines (--diff shows them)"
+
+
+def _fix(row: Diagnostic, fix: list[str], is_above: bool, paint: Paint) -> Iterator[str]:
+    """Yield the lines about a fix; not its change again if the finding above has the same."""
+    if not fix:
+        return
+    gutter = " " * len(str(row.line))
+    head = f"{gutter} {paint('=', 'blue')} {row.safety} fix:"
+    if is_above:
+        yield f"{head} see above"
+        return
+    yield head
+    for line in fix[:_MOST]:
+        yield f"{gutter}   {paint(one_line(line.expandtabs(4)), _DIFF[line[0]])}"
+    if len(fix) > _MOST:
+        yield f"{gutter}   ... {len(fix) - _MOST} more lines (--diff shows them)"
 
 
 _DIFF = {"-": "removed", "+": "green"}
