@@ -101,6 +101,7 @@ from ...analysis.syntax import keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import MEDIUM, WARNING, Finding
+from ...flow.containers import ANY, held
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -140,18 +141,36 @@ def _mixed(script: Script, call: ast.Call, model: ast.expr) -> tuple[str, tuple[
     """The model in mixed precision, unless opt level or `enabled` speak against it: text and holes."""
     level = call.args[3] if len(call.args) > 3 else keyword(call, "opt_level")
     enabled = call.args[2] if len(call.args) > 2 else keyword(call, "enabled")
-    conditions: list[str] = []
-    holes = [model]
-    if enabled is not None and not _is(enabled, True):
-        holes.append(enabled)
-        conditions.append(f"{{{len(holes) - 1}}}")
-    if level is not None and not isinstance(level, ast.Constant):
-        holes.append(level)
-        conditions.append(f'{{{len(holes) - 1}}} != "O0"')
     if (level is not None and _is(level, "O0")) or (enabled is not None and _is(enabled, False)):
         return "{0}", (model,)
-    given = f", enabled={' and '.join(conditions)}" if conditions else ""
-    return f"{script.xla}.mixed_precision({{0}}{given})", tuple(holes)
+    conditions = [
+        *_asked(script, call, enabled, "enabled", "{0}", '{0}.get("enabled", True)'),
+        *_asked(script, call, level, "opt_level", '{0} != "O0"', '{0}.get("opt_level") != "O0"'),
+    ]
+    holes = (model, *(hole for hole, _ in conditions))
+    texts = [text.replace("{0}", f"{{{k}}}") for k, (_, text) in enumerate(conditions, 1)]
+    given = f", enabled={' and '.join(texts)}" if texts else ""
+    return f"{script.xla}.mixed_precision({{0}}{given})", holes
+
+
+def _asked(
+    script: Script, call: ast.Call, value: ast.expr | None, name: str, text: str, of_dict: str
+) -> Iterator[tuple[ast.expr, str]]:
+    """Yield a hole and the condition on it for the argument `name`, also of a `**` dictionary, if it is no literal."""
+    if value is not None:
+        if not isinstance(value, ast.Constant):
+            yield value, text
+        return
+    for spread in (argument.value for argument in call.keywords if argument.arg is None):
+        written = held(script, spread, name)
+        is_known = written or held(script, spread, ANY)
+        if not is_known or not all(map(_is_on, written)):
+            yield spread, of_dict
+
+
+def _is_on(value: ast.expr) -> bool:
+    """Return True for a literal with which apex computes in mixed precision."""
+    return isinstance(value, ast.Constant) and value.value not in (False, "O0")
 
 
 def _is(node: ast.expr, value: object) -> bool:
