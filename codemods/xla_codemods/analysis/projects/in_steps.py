@@ -27,9 +27,11 @@ _REPEATED = (*_LOOPS, *_FUNCTIONS)
 def is_in_a_step(node: ast.AST, home: Index) -> bool:
     """True if `node` runs in each turn of a loop that computes gradients, whatever the conditions.
 
-    Or in a function that is called there.
+    Or in a function that is called there. A loop over epochs counts only if `node` runs in an inner loop, such as
+    that of an evaluation: what runs beside it runs once per epoch.
     """
-    backward = home.cached(_backward_calls)
+    is_in_a_loop = any(True for _ in _loops_around(node, home))
+    backward = home.cached(_backward_calls if is_in_a_loop else _backward_calls_of_steps)
     places = reach([node], lambda inner: _calls_around(inner, home))
     return any(
         not backward.isdisjoint(walk(loop))
@@ -79,19 +81,24 @@ def _defined(scope: Scope, name: str) -> Iterator[FunctionNode]:
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
-    """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one.
+    """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one."""
+    return frozenset(reach(_own_backward_calls(home), lambda call: _calls_around_all(call, home)))
 
-    A function that takes all steps of an epoch makes none: its callers run once per epoch.
-    """
-    own: list[ast.AST] = [call for call, _ in home.calls_of("backward")]
-    own += [call for call, _ in home.of(ast.Call) if scaled_by_name(call)]
+
+def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
+    """The same without calls of functions that take all steps of an epoch."""
     steps = {around for call, _ in home.calls_of("step") for _, around in _up(call, home)}
 
     def around(call: ast.AST) -> list[ast.AST]:
         loops = (around for _, around in _up(call, home) if isinstance(around, _LOOPS))
         return [] if any(loop in steps for loop in loops) else _calls_around_all(call, home)
 
-    return frozenset(reach(own, around))
+    return frozenset(reach(_own_backward_calls(home), around))
+
+
+def _own_backward_calls(home: Index) -> list[ast.AST]:
+    scaled = (call for call, _ in home.of(ast.Call) if scaled_by_name(call))
+    return [*(call for call, _ in home.calls_of("backward")), *scaled]
 
 
 def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
