@@ -86,15 +86,15 @@ def _sources(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
 
 
 def is_only_given(
-    script: ParsedFile, node: ast.expr, name: str, takes: Callable[[ast.Call], bool]
+    script: ParsedFile, node: ast.expr, name: str | None, takes: Callable[[ast.Call], bool]
 ) -> bool:
-    """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` of calls
-    that are one of `takes`: changing it changes nothing else.
+    """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` (None:
+    `**`) of calls that are one of `takes`: changing it changes nothing else.
     """
     child, parent = node, script.parent(node)
     while isinstance(parent, ast.IfExp) and parent.test is not child:
         child, parent = parent, script.parent(parent)
-    argument: str | None = name
+    argument = name
     match parent:
         case ast.Dict() if any(
             value is child and isinstance(key, ast.Constant) and key.value == name
@@ -110,34 +110,13 @@ def is_only_given(
             call = script.parent(parent)
             return isinstance(call, ast.Call) and takes(call)
         case ast.Assign(targets=[ast.Name() as target], value=value) if value is child:
-            if isinstance(script.parents.get(parent), ast.ClassDef):
-                return False
-            return _is_only_read_there(script, target, argument, takes)
+            is_field = isinstance(script.parent(parent), ast.ClassDef)
+            others = [n for n, _ in script.index.names(target.id) if n is not target]
+            return not (is_field or script.is_imported_elsewhere(target.id)) and all(
+                isinstance(n.ctx, ast.Load) and is_only_given(script, n, argument, takes)
+                for n in others
+            )
     return False
-
-
-def _is_only_read_there(
-    script: ParsedFile, target: ast.Name, argument: str | None, takes: Callable[[ast.Call], bool]
-) -> bool:
-    """True if the name `target` is bound there alone in the file, and read as `argument` (None: `**`) of calls of `takes`."""
-    if script.is_imported_elsewhere(target.id):
-        return False
-    for node in walk(script.tree):
-        if not (isinstance(node, ast.Name) and node.id == target.id) or node is target:
-            continue
-        if argument is not None:
-            if not isinstance(node.ctx, ast.Load) or not is_only_given(
-                script, node, argument, takes
-            ):
-                return False
-            continue
-        parent = script.parents.get(node)
-        if not (isinstance(parent, ast.keyword) and parent.arg == argument):
-            return False
-        call = script.parents.get(parent)
-        if not (isinstance(call, ast.Call) and takes(call)):
-            return False
-    return True
 
 
 def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
