@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...flow.closure import reach
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ARRAY, DTYPE, INSTANCE, MODULE, NUMBER, STRING, TENSOR
@@ -167,20 +168,10 @@ def _related(project: Project, owner: str) -> frozenset[str]:
 
     def found() -> frozenset[str]:
         bases = _bases(project.modules, {*_beside(project), project.path})
-        below = {name for name in bases if owner in _above(name, bases)} | {owner}
-        return frozenset().union(*(_above(name, bases) for name in below))
+        below = [name for name in bases if owner in reach([name], lambda each: bases.get(each, ()))]
+        return frozenset(reach([owner, *below], lambda each: bases.get(each, ())))
 
     return project.modules.remembered(key, found)
-
-
-def _above(name: str, bases: Mapping[str, set[str]]) -> frozenset[str]:
-    """The class `name` and those that it derives from."""
-    found, work = {name}, [name]
-    while work:
-        more = bases.get(work.pop(), set()) - found
-        found |= more
-        work += more
-    return frozenset(found)
 
 
 def _bases(modules: Modules, paths: set[str]) -> dict[str, set[str]]:

@@ -15,7 +15,14 @@ from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
 from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, names_given
-from .in_steps import computing, is_beside_a_backward, is_in_a_step, on_elements, tensor_behind
+from .in_steps import (
+    above,
+    computing,
+    is_beside_a_backward,
+    is_in_a_step,
+    on_elements,
+    tensor_behind,
+)
 from .project import TRAINS, Project
 
 _MODELS = ("def forward(",)
@@ -218,23 +225,17 @@ def _is_of_an_object(call: ast.Call, scope: Scope) -> bool:
 
 def _is_in_a_loop(node: ast.AST, index: Index) -> bool:
     """True if `node` runs in each turn of a loop; a function that is only made there does not."""
-    child, current = node, index.parents.get(node)
-    while current is not None:
-        if isinstance(current, (ast.For, ast.AsyncFor, ast.While)) and child in current.body:
-            return True
-        if isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            return False
-        child, current = current, index.parents.get(current)
-    return False
+    return any(
+        isinstance(a, (ast.For, ast.AsyncFor, ast.While)) and c in a.body
+        for c, a in above(node, index)
+    )
 
 
 def _is_repeated(call: ast.AST, index: Index) -> bool:
     """True if `call` runs in each turn of a loop, or of one that calls the function around it."""
     if _is_in_a_loop(call, index):
         return True
-    around: ast.AST | None = call
-    while around is not None and not isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        around = index.parents.get(around)
+    around = index.function(call)
     return around is not None and any(
         _is_in_a_loop(outer, index) for outer, _ in index.calls_of(around.name)
     )

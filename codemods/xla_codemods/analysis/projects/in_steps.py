@@ -87,10 +87,10 @@ def _backward_calls(home: Index) -> frozenset[ast.AST]:
 
 def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
     """The same without calls of functions that take all steps of an epoch."""
-    steps = {around for call, _ in home.calls_of("step") for _, around in _up(call, home)}
+    steps = {around for call, _ in home.calls_of("step") for _, around in above(call, home)}
 
     def around(call: ast.AST) -> list[ast.AST]:
-        loops = (around for _, around in _up(call, home) if isinstance(around, _LOOPS))
+        loops = (around for _, around in above(call, home) if isinstance(around, _LOOPS))
         return [] if any(loop in steps for loop in loops) else _calls_around_all(call, home)
 
     return frozenset(reach(_own_backward_calls(home), around))
@@ -103,7 +103,7 @@ def _own_backward_calls(home: Index) -> list[ast.AST]:
 
 def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
     """The calls of the function around `node`, unless a condition decides whether `node` runs."""
-    chain = list(_up(node, home))
+    chain = list(above(node, home))
     is_conditional = any(isinstance(a, (ast.If, ast.IfExp)) and a.test is not c for c, a in chain)
     return [] if is_conditional else _calls_around_all(node, home)
 
@@ -124,15 +124,15 @@ def _is_of_the_module(func: ast.expr) -> bool:
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
     """The loops of the function around `node` in each of whose turns it runs."""
-    for child, around in _up(node, home):
+    for child, around in above(node, home):
         if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
             return
         if isinstance(around, _LOOPS) and child in around.body:
             yield around
 
 
-def _up(node: ast.AST, home: Index) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Yield (node, its parent) up to the function or class around."""
+def above(node: ast.AST, home: Index) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield the nodes around `node`, each with its parent, up to the function or class around."""
     child = node
     while (around := home.parents.get(child)) is not None and not isinstance(around, _DEFINED):
         yield child, around

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
@@ -118,12 +119,7 @@ def is_of_one(script: Script, read: ast.expr) -> bool:
     node = read.value if isinstance(read, ast.Attribute) else read
     if _is_of_a_loss(script, node):
         return True
-    while isinstance(node, ast.Attribute) or (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {*_PASSING, "float"}
-    ):
-        node = node.value if isinstance(node, ast.Attribute) else node.func.value  # type: ignore[attr-defined]
+    node = _below(node, {*_PASSING, "float"})
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -135,17 +131,17 @@ def is_of_one(script: Script, read: ast.expr) -> bool:
 def tensor_of(number: ast.Call) -> ast.expr:
     """Return the tensor that `number` reads: `loss` of `loss.cpu().item()` and of `float(loss)`."""
     operand = number.func.value if isinstance(number.func, ast.Attribute) else number.args[0]
-    while True:
-        match operand:
-            case ast.Attribute(attr="data", value=ast.Call(func=ast.Attribute(attr=name)) as call):
-                inner: ast.expr = call
-            case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]):
-                pass
-            case _:
-                return operand
-        if name not in _PASSING:
-            return operand
-        operand = inner
+    return _below(operand, _PASSING)
+
+
+def _below(node: ast.expr, passing: Collection[str]) -> ast.expr:
+    """Return `loss` of `loss.data.cpu()`: the expression below methods that are `passing` the values on."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]) if name in passing:
+            return _below(inner, passing)
+        case ast.Attribute(attr="data", value=ast.Call() as inner):
+            return _below(inner, passing)
+    return node
 
 
 _FAULTS = frozenset({"isnan", "isfinite", "isinf"})

@@ -193,12 +193,8 @@ def uneven_loaders(script: Script) -> Iterator[ast.Call]:
     training = [loop for loop in script.training.loops if STEP in loop.effects]
     others = [loop for loop in script.training.loops if STEP not in loop.effects]
     kept = {call for loop in others for call in _calls(script, loop)}
-    seen: set[ast.Call] = set()
-    for loop in training:
-        for call in _calls(script, loop):
-            if call not in kept and call not in seen and _keeps_last(call):
-                seen.add(call)
-                yield call
+    calls = dict.fromkeys(call for loop in training for call in _calls(script, loop))
+    yield from (call for call in calls if call not in kept and _keeps_last(call))
 
 
 def _calls(script: Script, loop: Loop) -> Iterator[ast.Call]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
+from ....flow.conditions import conditions
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import ARRAY, HOST, MODULE, TENSOR, UNKNOWN
@@ -302,19 +303,8 @@ def _called_by_others(script: Script, node: ast.expr) -> _Called | None:
 
 def is_tested(script: Script, node: ast.expr) -> bool:
     """True if a test around `node` says that it is a tensor."""
-    text = unparsed(node)
-    child: ast.AST = node
-    for ancestor in script.ancestors(node):
-        match ancestor:
-            case ast.If(test=test, body=body) if any(child is s for s in body):
-                if _asks(script, test, text):
-                    return True
-            case ast.IfExp(test=test, body=body) if child is body and _asks(script, test, text):
-                return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                return False
-        child = ancestor
-    return False
+    tests = conditions(script, node, refusals=False)
+    return any(needed and _asks(script, test, unparsed(node)) for test, needed in tests)
 
 
 def _asks(script: Script, test: ast.expr, text: str) -> bool:
