@@ -155,6 +155,17 @@ _COMPOUND = frozenset(
 )
 
 
+def targets_of(statement: ast.AST | None) -> list[ast.expr]:
+    """Return what an assignment binds; nothing if there is none."""
+    if isinstance(statement, ast.Assign):
+        return [
+            element
+            for target in statement.targets
+            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
+        ]
+    return [statement.target] if isinstance(statement, ast.AnnAssign) else []
+
+
 def returned(function: FunctionNode) -> Iterator[ast.expr]:
     """Yield the expressions that `function` returns."""
     for node in statements(function.body):

@@ -12,7 +12,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, name_of, walk_body
+from ..syntax import defaults, name_of, targets_of, walk_body
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
@@ -140,11 +140,8 @@ def _given_by_lambda(script: ParsedFile, function: ast.Lambda) -> str:
     if isinstance(parent, ast.keyword) and parent.arg in {"default_factory", "factory"}:
         call = script.parent(parent)
         return _field(script, call) if isinstance(call, ast.Call) else ELSEWHERE
-    if isinstance(parent, (ast.Assign, ast.AnnAssign)):
-        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-        names = [name for target in targets if (name := last_name(target)) is not None]
-        return NAME if _gives_device(script, function, names) else KEPT
-    return KEPT
+    names = [name for target in targets_of(parent) if (name := last_name(target)) is not None]
+    return NAME if _gives_device(script, function, names) else KEPT
 
 
 def _is_name_for(script: ParsedFile, target: ast.expr) -> bool:
@@ -266,10 +263,7 @@ def _takes_devices(script: ParsedFile, call: ast.Call, dotted: str | None, scope
 
 def _field(script: ParsedFile, call: ast.Call) -> str:
     """`device: str = field(default="cuda")`."""
-    parent = script.parent(call)
-    if not isinstance(parent, (ast.Assign, ast.AnnAssign)):
-        return ELSEWHERE
-    targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+    targets = targets_of(script.parent(call))
     return NAME if any(_is_name_for(script, target) for target in targets) else ELSEWHERE
 
 
@@ -282,7 +276,7 @@ def _options(call: ast.Call) -> list[str]:
 
 
 def _assigned(script: ParsedFile, node: ast.expr, statement: ast.Assign | ast.AnnAssign) -> str:
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    targets = targets_of(statement)
     if any(_is_name_for(script, target) for target in targets):
         return ELSEWHERE if _in_enumeration(script, statement) else NAME
     if any(named_like_devices(target) for target in targets):

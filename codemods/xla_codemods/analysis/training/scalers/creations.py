@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...inference.values import SCALER
 from ...nodes import walk
-from ...syntax import keyword, name_of
+from ...syntax import keyword, name_of, targets_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -115,17 +115,6 @@ def _place(script: ParsedFile, target: ast.expr) -> tuple[str, ast.AST]:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
     owner = next((a for a in script.ancestors(target) if isinstance(a, kinds)), script.tree)
     return ast.unparse(target), owner
-
-
-def targets_of(statement: ast.stmt | None) -> list[ast.expr]:
-    """Return what an assignment binds; nothing if there is none."""
-    if isinstance(statement, ast.Assign):
-        return [
-            element
-            for target in statement.targets
-            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
-        ]
-    return [statement.target] if isinstance(statement, ast.AnnAssign) else []
 
 
 def bound_to(script: ParsedFile, creation: Creation) -> list[ast.expr]:

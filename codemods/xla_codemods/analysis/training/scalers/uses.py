@@ -15,7 +15,7 @@ from ...nodes import walk
 from ...once import once
 from ...optimizers import is_scaler, scalers_by_use
 from ...scopes import Scope
-from ...syntax import handed_through, keyword
+from ...syntax import handed_through, keyword, targets_of
 from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
@@ -26,7 +26,6 @@ from .creations import (
     in_a_scaler,
     last_name,
     leaves_the_file,
-    targets_of,
 )
 from .scale import fold_scales
 
