@@ -22,10 +22,15 @@ def computed(case: Case, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def fallbacks(case: Case, x: torch.Tensor) -> list[str]:
-    """Return the operations that run on the CPU."""
+    """Return the operations that run on the CPU, with those of the gradient."""
+    return fallbacks_of(lambda: computed(case, x))
+
+
+def fallbacks_of(run: Callable[[], object]) -> list[str]:
+    """Return the operations of `run` that run on the CPU."""
     xla.mark_step()
     metrics.clear_counters()  # type: ignore[no-untyped-call]
-    computed(case, x)
+    run()
     names: list[str] = metrics.counter_names()  # type: ignore[no-untyped-call]
     return [name for name in names if name.startswith("aten::")]
 

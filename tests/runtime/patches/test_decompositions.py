@@ -11,7 +11,7 @@ from torch import nn
 
 from xla_migrate.runtime.patches import decompositions
 
-from .computing import Case, assert_computed_on_the_device, fallbacks
+from .computing import Case, assert_computed_on_the_device, computed, fallbacks, fallbacks_of
 
 
 def _sample(**how: Any) -> Case:
@@ -23,10 +23,42 @@ def _targets(x: torch.Tensor) -> torch.Tensor:
     return torch.tensor([1, 0], device=x.device)
 
 
+def _bags(x: torch.Tensor, last: int = 7, **how: Any) -> torch.Tensor:
+    """Bags of 3, 0, 4 and 5 rows of `x`, some of them twice."""
+    tokens = torch.tensor([3, 5, 3, 0, 1, 2, 1, 22, 23, 0, 9, 9], device=x.device)
+    starts = torch.tensor([0, 3, 3, last], device=x.device)
+    return F.embedding_bag(tokens, x.reshape(24, 12), starts, **how)
+
+
+def _weights(x: torch.Tensor) -> torch.Tensor:
+    return x.flatten()[40:52] - 0.5
+
+
+def _found(x: torch.Tensor, sequence: torch.Tensor, **how: Any) -> torch.Tensor:
+    return x * torch.searchsorted(sequence, x.detach().flip(0).contiguous(), **how)
+
+
+def _in_order(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().mul(8).round().div(8).sort(-1).values
+
+
+def _edges(x: torch.Tensor) -> torch.Tensor:
+    return torch.linspace(0.25, 1, 7, device=x.device)
+
+
 # All of an input of shape (2, 4, 6, 6), between 0.1 and 1.1.
 CASES: dict[str, Case] = {
+    "_embedding_bag": lambda x: _bags(x, mode="sum"),
+    "_embedding_bag of means": lambda x: _bags(x, padding_idx=3),
+    "_embedding_bag of weighted rows": lambda x: _bags(
+        x, mode="sum", per_sample_weights=_weights(x)
+    ),
+    "_embedding_bag with the last offset": lambda x: _bags(x, 12, include_last_offset=True),
+    "_embedding_bag_forward_only": lambda x: x[0, 0, 0, 0] * _bags(x.detach()),
     "_weight_norm_interface": lambda x: torch._weight_norm(x, x.mean((1, 2, 3), True), 0),
     "_weight_norm_interface of the last": lambda x: torch._weight_norm(x, x[:1, :1, :1] * 2, 3),
+    "bucketize": lambda x: x * torch.bucketize(x.detach(), _edges(x)),
+    "bucketize to the right": lambda x: x * torch.bucketize(x.detach(), _edges(x), right=True),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
     "col2im": lambda x: F.fold(x.reshape(2, 16, 9), (6, 6), 2, stride=2),
     "glu": lambda x: F.glu(x, 1),
@@ -43,9 +75,17 @@ CASES: dict[str, Case] = {
     "logaddexp": lambda x: torch.logaddexp(x, x * 3),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x.flatten(1), _targets(x)),
     "renorm": lambda x: torch.renorm(x, 2, 1, 0.5),
+    "searchsorted": lambda x: _found(x, _in_order(x)),
+    "searchsorted in one sequence": lambda x: _found(x, _edges(x), side="right", out_int32=True),
+    "searchsorted in one that is not sorted": lambda x: _found(
+        x, x.detach(), sorter=x.detach().argsort(-1)
+    ),
     "sinc": lambda x: torch.sinc(x),
     "special_entr": lambda x: torch.special.entr(x),
 }
+
+
+OPERATIONS = {*decompositions.OPERATIONS, *decompositions.OWN}
 
 
 @pytest.fixture
@@ -54,7 +94,7 @@ def image() -> torch.Tensor:
 
 
 def test_each_operation_has_a_case() -> None:
-    assert {name.split()[0] for name in CASES} == {*decompositions.OPERATIONS}
+    assert {name.split()[0] for name in CASES} == OPERATIONS
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -62,6 +102,41 @@ def test_operations_are_computed_on_the_device(
     name: str, image: torch.Tensor, device: torch.device
 ) -> None:
     assert_computed_on_the_device(CASES[name], image, device, 1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_computed_on_the_device_in_inference_mode(
+    name: str, image: torch.Tensor, device: torch.device
+) -> None:
+    with torch.inference_mode():
+        assert not fallbacks_of(lambda: CASES[name](image.to(device)))
+
+
+def test_what_follows_the_last_offset_is_in_no_bag(
+    image: torch.Tensor, device: torch.device
+) -> None:
+    case: Case = lambda x: _bags(x, mode="sum", include_last_offset=True)  # noqa: E731
+    torch.testing.assert_close(case(image.to(device)).cpu(), case(image))
+
+
+def test_maxima_of_bags_are_torchs(image: torch.Tensor, device: torch.device) -> None:
+    """Only their reduction runs on the CPU."""
+    case: Case = lambda x: _bags(x, mode="max", padding_idx=3)  # noqa: E731
+    torch.testing.assert_close(computed(case, image.to(device)), computed(case, image))
+    assert fallbacks(case, image.to(device)) == ["aten::scatter_reduce.two"]
+
+
+def test_bags_in_half_precision_are_added_in_float32(device: torch.device) -> None:
+    rows = torch.full((1, 4), 0.1, dtype=torch.bfloat16, device=device)
+    bag = F.embedding_bag(torch.zeros(1, 4096, dtype=torch.long, device=device), rows, mode="sum")
+    torch.testing.assert_close(bag.cpu().float(), torch.full((1, 4), 410.0), rtol=1e-2, atol=0)
+
+
+def test_values_that_are_no_numbers_are_behind_all_others(device: torch.device) -> None:
+    values = torch.tensor([float("nan"), 0.5, -1.0, 9.0])
+    edges = torch.tensor([0.0, 0.5, 1.0])
+    found = torch.searchsorted(edges.to(device), values.to(device)).cpu()
+    assert found.tolist() == torch.searchsorted(edges, values).tolist() == [3, 1, 0, 3]
 
 
 def test_they_are_computed_in_compiled_modules(image: torch.Tensor, device: torch.device) -> None:
@@ -90,7 +165,7 @@ def stock() -> Any:
 @pytest.mark.usefixtures("stock")
 def test_torch_xla_has_no_kernel(image: torch.Tensor, device: torch.device) -> None:
     without = {n.split()[0] for n, case in CASES.items() if fallbacks(case, image.to(device))}
-    assert without == {*decompositions.OPERATIONS}
+    assert without == OPERATIONS
 
 
 @pytest.mark.usefixtures("stock")

@@ -92,12 +92,12 @@ FUNCTIONS = (
     *(f"torch.distributions.{name}" for name in _DISTRIBUTIONS),
     *(
         f"torch.nn.functional.{name}"
-        for name in "adaptive_max_pool3d ctc_loss embedding_bag fractional_max_pool2d multilabel_margin_loss".split()
+        for name in "adaptive_max_pool3d ctc_loss fractional_max_pool2d multilabel_margin_loss".split()
     ),
     *(
         f"torch.{name}"
-        for name in "aminmax bucketize copysign corrcoef cov digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
-        "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr searchsorted stft".split()
+        for name in "aminmax copysign corrcoef cov digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
+        "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr stft".split()
     ),
 )
 METHODS = (
@@ -105,7 +105,7 @@ METHODS = (
 ).split()
 CLASSES = tuple(
     f"torch.nn.{name}"
-    for name in "AdaptiveMaxPool3d CTCLoss EmbeddingBag FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
+    for name in "AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
 )
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
@@ -143,13 +143,23 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     )
 
 
+@RULE.call("torch.nn.EmbeddingBag")
+def bags(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    if script.is_trained and script.runs_accelerated and _has(call, "mode", "max"):
+        yield RULE.finding(script, call, _message('EmbeddingBag(mode="max")'))
+
+
 @RULE.call(*_RESIZING)
 def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    smooth = keyword(call, "antialias")
-    if not isinstance(smooth, ast.Constant) or smooth.value is not True:
+    if not _has(call, "antialias", True):
         return
     if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
         yield RULE.finding(script, call, _message("interpolate(antialias=True)"))
+
+
+def _has(call: ast.Call, name: str, value: object) -> bool:
+    given = keyword(call, name)
+    return isinstance(given, ast.Constant) and given.value == value
 
 
 def _is_computed_each_time(script: Script, node: ast.AST) -> bool:
