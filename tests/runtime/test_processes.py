@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,6 @@ def _both(request: pytest.FixtureRequest) -> None:
 
 
 both = pytest.mark.usefixtures("_both")
-
-
-def in_a_fresh_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return _run(sys.executable, script, environment)
 
 
 def in_a_warm_process(
@@ -295,7 +290,7 @@ xla.xla_device()
 assert torch_xla._XLAC._xla_runtime_is_initialized()
 assert xm.get_rng_state() == __import__("torch").initial_seed()
 """
-    result = in_a_fresh_process(script)
+    result = in_a_warm_process("reference", script)
     assert result.returncode == 0, result.stderr
     # fact 1.11: one line, ours, and nothing of torch_xla's.
     lines = [line for line in result.stderr.splitlines() if "PJRT_DEVICE" in line]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import nn
 
 from xla_migrate.runtime.patches import resize
 
+from ... import warm
 from .computing import assert_computed_on_the_device
 
 
@@ -106,4 +106,4 @@ ours = (resize(image, **how) - resize(image.to("xla"), **how).cpu()).abs().max()
 assert stock > 0.01 and ours < 1e-5, (stock, ours)
 """
     env = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=3"}
-    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    subprocess.run([warm.for_side("target"), "-c", code], env=env, check=True)
