@@ -9,6 +9,8 @@ import torch
 
 from xla_migrate.verify import redirect
 
+from ...each import each
+
 pytestmark = pytest.mark.usefixtures("cuda")
 
 # Every call of data/cuda_without_gpu_torch290.tsv: raising there, or silently 0, None and False.
@@ -75,7 +77,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("call", ANSWERS)
+@each("call", ANSWERS)
 def test_services_answer(call: str) -> None:
     assert eval(call) == ANSWERS[call]
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import copy
 import threading
+from types import FunctionType
 
 import pytest
 import torch
+
+from ...each import each
 
 pytestmark = pytest.mark.usefixtures("cuda")
 CUDA = torch.device("cuda", 0)
 
 
-@pytest.mark.parametrize(
+def line_of(function: FunctionType) -> str:
+    return f"line {function.__code__.co_firstlineno}"
+
+
+@each(
     "move",
     [
         lambda x: x.cuda(),
@@ -38,6 +45,7 @@ CUDA = torch.device("cuda", 0)
         lambda x: torch.cuda.FloatTensor(x.tolist()),
         lambda x: torch.nn.Parameter(x).to("cuda").detach(),
     ],
+    ids=line_of,
 )
 def test_tensors_move_in_every_spelling(move) -> None:
     x = torch.arange(3.0)
@@ -57,7 +65,7 @@ def test_tensors_move_in_every_spelling(move) -> None:
     assert x.tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize(
+@each(
     "move",
     [
         lambda x: x.cpu(),
@@ -72,6 +80,7 @@ def test_tensors_move_in_every_spelling(move) -> None:
         lambda x: x.new_zeros(3, device="cpu"),
         lambda x: torch.asarray(x, device="cpu"),
     ],
+    ids=line_of,
 )
 def test_tensors_come_back(move) -> None:
     x = torch.arange(3.0, device="cuda")
@@ -83,7 +92,7 @@ def test_tensors_come_back(move) -> None:
     assert x.tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize(
+@each(
     "make",
     [
         lambda d: torch.zeros(2, device=d),
@@ -114,10 +123,11 @@ def test_tensors_come_back(move) -> None:
         lambda d: torch.nn.BatchNorm1d(2).to(d).running_mean,
         lambda d: torch.nn.Linear(2, 2, device="meta").to_empty(device=d).weight,
     ],
+    ids=line_of,
 )
-@pytest.mark.parametrize("spec", ["cuda", "cuda:0", 0, torch.device("cuda"), CUDA])
-def test_every_factory_takes_every_device(make, spec) -> None:
-    assert make(spec).device == CUDA
+def test_every_factory_takes_every_device(make) -> None:
+    for spec in ("cuda", "cuda:0", 0, torch.device("cuda"), CUDA):
+        assert make(spec).device == CUDA, spec
 
 
 def test_results_are_where_their_arguments_are() -> None:
