@@ -30,3 +30,10 @@ def test_whole_folders_come_first_then_files_that_train() -> None:
     items = [item(nodeid, trains=nodeid == "tests/cli/b.py::y") for nodeid in asked]
     longest_first(items)
     assert [i.nodeid for i in items] == [asked[3], asked[1], asked[2], asked[0]]
+
+
+def test_tests_of_the_profiler_are_the_first_of_their_folder() -> None:
+    asked = ["tests/runtime/compat/a.py::x", "tests/runtime/test_profiling.py::x"]
+    items = [item(nodeid) for nodeid in asked]
+    longest_first(items)
+    assert [i.nodeid for i in items] == asked[::-1]
