@@ -75,6 +75,25 @@ def test_a_statement_that_runs_once_is_no_branch(tmp_path: Path) -> None:
     assert branches.differing([("main.py:4",)], [("main.py:1",)]) == ""
 
 
+BEFORE_THE_LOOP = """\
+def main(model, loader):
+    if cuda:
+        model.cuda()
+    for x in loader:
+        if step % 4 == 0:
+            penalty(x)
+        model(x)
+"""
+
+
+@pytest.mark.usefixtures("project")
+def test_a_branch_before_the_loop_does_not_cause_graphs_of_the_loop() -> None:
+    Path(where.in_project("train.py")).write_text(BEFORE_THE_LOOP)
+    assert branches.differing([_stack(7)], [_stack(3), _stack(7)]) == ""
+    found = branches.differing([_stack(6), _stack(7)], [_stack(3), _stack(7)])
+    assert found == "if step % 4 == 0 (train.py:5)"
+
+
 @pytest.mark.usefixtures("project")
 def test_a_place_in_a_branch() -> None:
     branch = "if step % 4 == 0 (train.py:7)"

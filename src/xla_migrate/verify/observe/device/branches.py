@@ -14,7 +14,10 @@ _WIDTH = 60  # of a condition that is quoted
 
 
 class Branch(NamedTuple):
-    """One branch of an `if` statement, the lines in it, and those of the loop or function around it."""
+    """One branch of an `if` statement, the lines in it, and those of the loop or function around it.
+
+    Lines of loops next to it do not belong to `around`: they run again without the `if`.
+    """
 
     file: str
     line: int
@@ -22,7 +25,7 @@ class Branch(NamedTuple):
     is_else: bool
     first: int
     last: int
-    around: range
+    around: frozenset[int]
 
     @property
     def lines(self) -> range:
@@ -84,13 +87,16 @@ def _branches(file: str) -> tuple[Branch, ...]:
             tree = ast.parse(source.read())
     except (OSError, ValueError, SyntaxError):
         return ()
-    found = list(_branches_in(tree, file, range(0)))
+    found = list(_branches_in(tree, file, frozenset()))
     return tuple(sorted(found, key=lambda b: (b.first, -b.last)))
 
 
-def _branches_in(node: ast.AST, file: str, around: range) -> Iterator[Branch]:
+def _branches_in(node: ast.AST, file: str, around: frozenset[int]) -> Iterator[Branch]:
     if isinstance(node, _SCOPES):
-        around = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        inner = (n for n in ast.walk(node) if isinstance(n, _SCOPES) and n is not node)
+        around = frozenset(_lines(node.lineno, node)).difference(
+            *(_lines(n.body[0].lineno, n) for n in inner)
+        )
     for is_else, body in enumerate(_bodies(node)):
         if body:
             condition = _shortened(ast.unparse(node.test))  # type: ignore[attr-defined]
@@ -99,6 +105,11 @@ def _branches_in(node: ast.AST, file: str, around: range) -> Iterator[Branch]:
             yield Branch(file, line, condition, bool(is_else), body[0].lineno, last, around)
     for child in ast.iter_child_nodes(node):
         yield from _branches_in(child, file, around)
+
+
+def _lines(first: int, node: ast.stmt) -> range:
+    """Return the lines of `node` from `first` on."""
+    return range(first, (node.end_lineno or first) + 1)
 
 
 def _bodies(node: ast.AST) -> tuple[Sequence[ast.stmt | ast.expr], ...]:
