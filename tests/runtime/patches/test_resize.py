@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,13 @@ from xla_migrate.runtime.patches import resize
 
 from ... import warm
 from .computing import assert_computed_on_the_device
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_weights_stay_on_the_device() -> Iterator[None]:
+    """Hundreds of tensors on the device make each step mark of later tests take longer."""
+    yield
+    resize._on_device.cache_clear()
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
