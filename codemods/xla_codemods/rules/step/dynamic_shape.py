@@ -187,7 +187,8 @@ from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import callers
-from ...flow.closure import reach
+from ...flow.closure import ends, reach
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -343,6 +344,28 @@ def _selected(script: Script, node: ast.Subscript) -> Iterator[Finding]:
         if _is_repeated(script, node):
             message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
             yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+    elif may_be_read(script, node.value) and _is_repeated(script, node):
+        for name in {_chosen_by(script, index) for index in indices} - {""}:
+            message = f"the number of indices that `{name}` finds depends on data, and XLA compiles again for each number"
+            yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+
+
+# Functions that return the places where something is true.
+_CHOOSING = frozenset(f"numpy.{name}" for name in ("argwhere", "flatnonzero", "nonzero", "where"))
+
+
+def _chosen_by(script: Script, index: ast.expr) -> str:
+    """Return the function of numpy that finds the indices `index` in each step, or ""."""
+    for node in ends([index], lambda each: _parts_of_indices(script, each)):
+        if isinstance(node, ast.Call) and len(node.args) == 1 and _is_repeated(script, node):
+            dotted = script.dotted(node.func) or ""
+            if dotted in _CHOOSING:
+                return dotted
+    return ""
+
+
+def _parts_of_indices(script: Script, node: ast.expr) -> list[ast.expr]:
+    return [node.value] if isinstance(node, ast.Subscript) else sources(script, node)
 
 
 _SUMS = frozenset({"nansum", "sum"})

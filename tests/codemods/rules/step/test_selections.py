@@ -96,6 +96,25 @@ def test_a_mask_of_another_shape_selects(mask: str) -> None:
     assert "depends on data" in message
 
 
+@pytest.mark.parametrize(
+    ("before", "computed"),
+    [
+        ("", "chosen = out[np.where(names != 0)]"),
+        ("", "places = np.nonzero(names)\nchosen = (out * 2)[places]"),
+        ("", "places = np.where(names > 2)[0]\nchosen = out[:, places]"),
+        ("", "chosen = out[np.flatnonzero(names)]"),
+        ("places = np.where(names > 2)", "chosen = out[places]"),  # the same in each step
+        ("", "chosen = out[np.where(names > 2, names, 0)]"),
+        ("", "chosen = names[np.where(names > 2)]"),
+    ],
+)
+def test_indices_that_numpy_finds_in_each_step(before: str, computed: str) -> None:
+    helpers = f"import numpy as np\nnames = np.arange(8)\n{before}"
+    is_each_time = not before and "names, 0" not in computed and "= names[" not in computed
+    found = [m for m in _messages(helpers, computed) if "indices that `numpy." in m]
+    assert bool(found) is is_each_time
+
+
 def test_a_mask_of_data_is_no_constant() -> None:
     (message,) = _messages(
         "", "mask = torch.ones(n, dtype=torch.bool).to(device) & (y > 0)\nchosen = out[mask]"
