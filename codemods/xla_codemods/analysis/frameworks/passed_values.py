@@ -112,10 +112,10 @@ def is_only_given(
         case ast.Assign(targets=[ast.Name() as target], value=value) if value is child:
             is_field = isinstance(script.parent(parent), ast.ClassDef)
             others = [n for n, _ in script.index.names(target.id) if n is not target]
-            return not (is_field or script.is_imported_elsewhere(target.id)) and all(
-                isinstance(n.ctx, ast.Load) and is_only_given(script, n, argument, takes)
-                for n in others
-            )
+            if is_field or script.is_imported_elsewhere(target.id):
+                return False
+            is_bound_once = all(isinstance(n.ctx, ast.Load) for n in others)
+            return is_bound_once and all(is_only_given(script, n, argument, takes) for n in others)
     return False
 
 

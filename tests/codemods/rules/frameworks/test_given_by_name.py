@@ -303,3 +303,17 @@ def test_what_others_read_too_is_named_and_stays(source: str) -> None:
 def test_a_dictionary_in_the_call_is_reported_once() -> None:
     source = "AutoModelForCausalLM.from_pretrained('x', device_map={'': 0})"
     assert [code for _, code in findings(LOADING + source)] == ["XLA807"]
+
+
+def test_names_that_are_bound_in_a_cycle_are_kept() -> None:
+    source = """
+        import lightning as L
+
+        def fit(model):
+            for _ in range(3):
+                a = b
+                b = a
+                b = "gpu"
+            L.Trainer(accelerator=a).fit(model)
+    """
+    assert 'b = "gpu"' in migrated(source)
