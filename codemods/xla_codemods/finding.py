@@ -38,11 +38,6 @@ class Finding(NamedTuple):
     edits: tuple[Edit, ...] = ()
     outlasts: bool = False
 
-    @property
-    def fixable(self) -> bool:
-        """True if there is a fix, safe or not."""
-        return self.safety is not None
-
 
 def with_outlasting(
     left: list[Finding], before: list[Finding], old: bytes, new: bytes
