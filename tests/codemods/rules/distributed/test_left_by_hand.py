@@ -196,6 +196,33 @@ def test_another_models_step_is_migrated() -> None:
     assert text.count("MpDeviceLoader") == 1
 
 
+def test_attributes_of_one_object_are_different_models() -> None:
+    text = result_of(
+        """
+        class Trainer:
+            def __init__(self, build, options):
+                self.actor = build().cuda()
+                for layer in self.actor.layers:
+                    fully_shard(layer, **options)
+                self.critic = nn.Linear(4, 4).cuda()
+                self.first = torch.optim.SGD(self.actor.parameters(), lr=0.1)
+                self.second = torch.optim.SGD(self.critic.parameters(), lr=0.1)
+
+            def train_actor(self, loader):
+                for x in loader:
+                    self.actor(x.cuda()).sum().backward()
+                    self.first.step()
+
+            def train_critic(self, loader):
+                for x in loader:
+                    self.critic(x.cuda()).sum().backward()
+                    self.second.step()
+        """
+    ).data.decode()
+    assert "            self.first.step()\n" in text
+    assert "xla.optimizer_step(self.second, average=False)" in text
+
+
 def test_layers_of_one_size_are_different_models() -> None:
     text = result_of(
         """
