@@ -166,6 +166,16 @@ def targets_of(statement: ast.AST | None) -> list[ast.expr]:
     return [statement.target] if isinstance(statement, ast.AnnAssign) else []
 
 
+def position(node: ast.expr) -> tuple[int, int]:
+    """Return the line and column at which `node` starts, to compare and sort by."""
+    return node.lineno, node.col_offset
+
+
+def identifiers(node: ast.AST) -> set[str]:
+    """Return the names that are used in `node`."""
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
+
+
 def returned(function: FunctionNode) -> Iterator[ast.expr]:
     """Yield the expressions that `function` returns."""
     for node in statements(function.body):

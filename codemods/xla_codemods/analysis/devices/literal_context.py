@@ -12,7 +12,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, name_of, targets_of, walk_body
+from ..syntax import defaults, name_of, targets_of
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
@@ -401,15 +401,9 @@ def _parameter_at(script: ParsedFile, call: ast.Call, node: ast.expr) -> str:
 
 def _is_kept_as_device(script: ParsedFile, function: FunctionNode, name: str) -> bool:
     """True if `function` keeps its parameter `name` under the name of a device: `self.device = where`."""
-    for node in walk_body(function.body):
-        if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == name
-        ):
-            if any(_is_name_for(script, target) for target in node.targets):
-                return True
-    return False
+    parents = map(script.parent, script.index.names_below(function, name))
+    targets = (t for parent in parents if isinstance(parent, ast.Assign) for t in parent.targets)
+    return any(_is_name_for(script, target) for target in targets)
 
 
 def _is_string(node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
 from ..inference.library_types import RUNTIME
 from ..scopes import Scope
+from ..syntax import position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
 
@@ -117,7 +118,7 @@ def reaching(script: Script) -> list[ast.expr]:
     rewritten = {found.spec.node for found in literals} - left
     parts = MadeOf(script).parts
     found = reach(_sinks(script), lambda node: () if node in rewritten else parts(node))
-    return sorted(found.keys() & left, key=lambda node: (node.lineno, node.col_offset))
+    return sorted(found.keys() & left, key=position)
 
 
 def _is_converted(script: Script, node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from ..loops import scaled_by_name
 from ..nodes import walk
 from ..once import once
 from ..scopes import FunctionNode, Scope
-from ..syntax import argument_for, walk_body
+from ..syntax import argument_for, position, walk_body
 
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -180,28 +180,24 @@ def _is_computed(tensor: ast.Name, scope: Scope) -> bool:
 
 def _changes(tensor: ast.Name, until: ast.expr, scope: Scope, index: Index) -> bool:
     """True if `tensor` may be another, or hold another value, at `until`, which stands below."""
-    if _place(until) < _place(tensor):
+    if position(until) < position(tensor):
         return True
     for node, inner in index.of(ast.Name):
-        between = _place(tensor) < _place(node) < _place(until)
+        between = position(tensor) < position(node) < position(until)
         if node.id != tensor.id or inner is not scope or not between:
             continue
-        if not isinstance(node.ctx, ast.Load) or _is_in_place(node, index):
+        if not isinstance(node.ctx, ast.Load) or _is_inposition(node, index):
             return True
     return False
 
 
-def _is_in_place(node: ast.AST, index: Index) -> bool:
+def _is_inposition(node: ast.AST, index: Index) -> bool:
     """True for `loss.mul_(2)` and `loss.data.div_(n)`."""
     while isinstance(parent := index.parents.get(node), ast.Attribute):
         if parent.attr.endswith("_"):
             return True
         node = parent
     return False
-
-
-def _place(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 class ElementCall(NamedTuple):

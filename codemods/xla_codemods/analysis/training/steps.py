@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ...flow.calls import callers
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
-from ..nodes import walk
 from ..projects.derivation import derives
 from ..scopes import FunctionNode, Scope
+from ..syntax import identifiers
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -56,12 +56,12 @@ def _may_be_a_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> b
 
 def is_element_of(script: ParsedFile, loop: ast.For, optimizer: ast.expr) -> bool:
     """True if each turn of `loop` has another `optimizer`: its variable, or what the turn looks up or makes by it."""
-    turns = _names_in(loop.target)
-    names = _names_in(optimizer)
+    turns = identifiers(loop.target)
+    names = identifiers(optimizer)
     if names & turns:
         return True
     made = [_made_in(script, loop, name) for name in names]
-    return any(values and all(turns & _names_in(value) for value in values) for values in made)
+    return any(values and all(turns & identifiers(value) for value in values) for values in made)
 
 
 def _made_in(script: ParsedFile, loop: ast.For, name: str) -> list[ast.expr]:
@@ -69,10 +69,6 @@ def _made_in(script: ParsedFile, loop: ast.For, name: str) -> list[ast.expr]:
     found = script.index.scope(loop).find(name)
     bindings = found[1] if found else []
     return [b.value for b in bindings if b.value and loop in script.ancestors(b.node)]
-
-
-def _names_in(node: ast.expr) -> set[str]:
-    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def is_marked_elsewhere(script: ParsedFile, call: ast.Call, optimizer: ast.expr) -> bool:
@@ -129,7 +125,9 @@ def _is_a_parameters(function: ast.AST | None, stepped: ast.expr) -> bool:
     """Return True if `stepped` is a parameter of `function`, or is looked up by one."""
     if not isinstance(function, ast.FunctionDef):
         return False
-    return bool(({argument.arg for argument in function.args.args} - {"self"}) & _names_in(stepped))
+    return bool(
+        ({argument.arg for argument in function.args.args} - {"self"}) & identifiers(stepped)
+    )
 
 
 def calls_of(script: ParsedFile, function: ast.FunctionDef) -> list[ast.Call]:

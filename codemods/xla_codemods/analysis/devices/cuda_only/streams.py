@@ -10,7 +10,7 @@ from ....flow.conditions import truth
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
 from ...once import once
-from ...syntax import is_elif, unparsed
+from ...syntax import is_elif, parameter_for, unparsed
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -285,16 +285,13 @@ def _may_be_none(script: ParsedFile, use: ast.expr) -> bool:
 def _needs_it(script: ParsedFile, given: ast.expr) -> bool:
     """Return True if a function of another module of the project, which gets the stream, reads an attribute of it."""
     parent = script.parent(given)
-    name = parent.arg if isinstance(parent, ast.keyword) else None
     call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
     if not isinstance(call, ast.Call) or script.project is None:
         return False
     function = script.project.function(script.dotted(call.func) or "")
     if function is None:
         return False
-    if name is None and given in call.args:
-        names = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-        name = next(iter(names[call.args.index(given) :]), None)
+    name = parameter_for(given, function, call, skip_self=False)
     return any(
         isinstance(use, ast.Attribute) and isinstance(use.value, ast.Name) and use.value.id == name
         for use in walk(function)

@@ -11,6 +11,7 @@ from ....flow.closure import reach
 from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
 from ...nodes import walk
+from ...syntax import position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .calls import is_unknown_item, made_later, refuse_shown_as_written
@@ -171,16 +172,16 @@ def _edits(deferral: Deferral) -> Iterator[Edit]:
     reads, shown = deferral.read, deferral.later
     in_calls = {node for nodes in shown.values() for node in nodes}
     tested = {node for statement in deferral.extremes for node in walk(statement.test)}
-    for number in sorted(reads - in_calls - deferral.on_device - tested, key=_place):
+    for number in sorted(reads - in_calls - deferral.on_device - tested, key=position):
         yield _item(script, number)
-    for number in sorted(reads & deferral.on_device, key=_place):
+    for number in sorted(reads & deferral.on_device, key=position):
         alone = "" if is_of_one(script, tensor_of(number)) else ".reshape(())"
         yield Replace(number, f"{{0}}.detach(){alone}", (tensor_of(number),))
     for call, nodes in shown.items():
         _refuse_other_reads(deferral, call)
         yield from made_later(deferral, call, nodes & reads, nodes - reads)
     in_calls = {node for call in shown for node in walk(call)}
-    for call in sorted(deferral.computed - in_calls, key=_place):
+    for call in sorted(deferral.computed - in_calls, key=position):
         holes = ", ".join(f"{{{k}}}" for k in range(len(call.args)))
         text = f"{xla}.computed({script.segment(call.func)}, {holes})"
         yield Replace(call, text, tuple(call.args))
@@ -194,7 +195,7 @@ def _edits(deferral: Deferral) -> Iterator[Edit]:
         yield ReplaceStatement(element, text, (element.value,))
     for loop in deferral.waited:
         yield InsertAfter(loop, f"{xla}.flush()")
-    for load in sorted(deferral.arrived, key=_place):
+    for load in sorted(deferral.arrived, key=position):
         if not _is_there_already(script, load):
             refuse_shown_as_written(deferral, load)
             yield Replace(load, f"{xla}.arrived({{0}})", (load,))
@@ -239,7 +240,3 @@ def _chain(node: ast.expr) -> Iterator[ast.expr]:
             case _:
                 return
         node = owner
-
-
-def _place(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...once import once
-from ...syntax import is_handed_on, name_of
+from ...syntax import is_handed_on, name_of, position
 from .creations import MAKERS, creations, is_disabled, maker_names
 from .uses import Uses, uses_of_scalers
 
@@ -95,7 +95,7 @@ def _clippings(script: ParsedFile) -> Iterator[ast.Call]:
 
 def _is_on_the_way(script: ParsedFile, first: ast.expr, then: ast.expr) -> bool:
     """True if `first` stands before `then`, and not in the other branch of an `if`."""
-    if (first.lineno, first.col_offset) >= (then.lineno, then.col_offset):
+    if position(first) >= position(then):
         return False
     around = {a: child for a, child in _ancestry(script, first) if isinstance(a, ast.If)}
     for ancestor, child in _ancestry(script, then):

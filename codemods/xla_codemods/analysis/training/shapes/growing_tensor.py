@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
+from ...syntax import identifiers
 from ..acting import is_part_of_a_step
 from ..host_reads.fetching import reads_in_turns
 from ..tensors.device_tensors import may_be_read
@@ -63,7 +64,7 @@ def _is_of_one_step(script: Script, call: ast.Call) -> bool:
 
 def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
     """True if it is done in one turn: `if index == self.start:`, of what the loop counts."""
-    counted = _names(loop.target) if isinstance(loop, ast.For) else set()
+    counted = identifiers(loop.target) if isinstance(loop, ast.For) else set()
     child: ast.AST = call
     for around in script.ancestors(call):
         if around is loop:
@@ -92,9 +93,9 @@ def _is_made_anew(script: Script, call: ast.Call, loop: ast.AST) -> bool:
             continue
         if binding.how != "assign" or binding.value is None or node is statement:
             continue
-        if isinstance(binding.value, ast.Subscript) and _names(binding.value.value) == {name}:
+        if isinstance(binding.value, ast.Subscript) and identifiers(binding.value.value) == {name}:
             return node.lineno > statement.lineno  # cut again: `ids = ids[:, -length:]`
-        if name not in _names(binding.value) and script.parent(node) is loop:
+        if name not in identifiers(binding.value) and script.parent(node) is loop:
             return True
     return _is_padding(call, name)
 
@@ -104,14 +105,10 @@ def _is_padding(call: ast.Call, name: str) -> bool:
     return any(
         isinstance(part, ast.BinOp)
         and isinstance(part.op, ast.Sub)
-        and name in _names(part.right)
-        and name not in _names(part.left)
+        and name in identifiers(part.right)
+        and name not in identifiers(part.left)
         for part in walk(call)
     )
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def _grown(script: Script, statement: ast.AST | None) -> ast.Call | None:
