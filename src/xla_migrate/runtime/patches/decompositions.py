@@ -77,20 +77,20 @@ def _embedding_bag(
     bag_of = torch.zeros(len(indices) + 1, dtype=torch.long, device=indices.device)
     bag_of = bag_of.index_add(0, offsets, torch.ones_like(offsets, dtype=torch.long))
     bag_of = bag_of[:-1].cumsum(0) - 1  # the first bag starts at 0
-    counts = indices != padding_idx
+    is_padding = indices == padding_idx
     rows = torch.nn.functional.embedding(indices, weight, scale_grad_by_freq=scale_grad_by_freq)
     rows = rows.float() if rows.dtype in (torch.bfloat16, torch.float16) else rows
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
-    sizes = counts.new_zeros(len(offsets), dtype=torch.long).index_add(0, bag_of, counts.long())
+    rows = rows.masked_fill(is_padding.unsqueeze(1), float("-inf") if mode == 2 else 0)
+    sizes = torch.zeros_like(offsets, dtype=torch.long).index_add(0, bag_of, (~is_padding).long())
     bags = rows.new_zeros(len(offsets), rows.shape[1])
     if mode == 2:
-        rows = rows.masked_fill(~counts.unsqueeze(1), float("-inf"))
         places = bag_of.unsqueeze(1).expand_as(rows)
         bags = bags.scatter_reduce(0, places, rows, "amax", include_self=False)
         bags = bags.masked_fill((sizes == 0).unsqueeze(1), 0)
     else:
-        bags = bags.index_add(0, bag_of, rows * counts.unsqueeze(1))
+        bags = bags.index_add(0, bag_of, rows)
     if mode == 1:
         bags = bags / sizes.clamp(min=1).unsqueeze(1)
     if include_last_offset:  # what follows it is in no bag
