@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 import warnings
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -296,8 +297,13 @@ def _abandon_in_a_cycle(loader: Any) -> None:
     holder: dict[str, Any] = {"iterator": iter(loader)}
     next(holder["iterator"])
     holder["me"] = holder
+    is_left = weakref.ref(holder["iterator"])
     del holder
-    gc.collect()
+    for _ in range(100):  # it does nothing while another thread collects
+        gc.collect()
+        if is_left() is None:
+            return
+        time.sleep(0.01)
 
 
 def _never_start(loader: Any) -> None:
