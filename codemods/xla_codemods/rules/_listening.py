@@ -293,9 +293,10 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "irfft irfft2 irfftn rfft rfft2 rfftn} torch.linalg{cholesky det eig eigvals lstsq lu lu_factor "
 "matrix_exp qr solve solve_triangular} torch.nn{AdaptiveMaxPool3d CTCLoss EmbeddingBag "
 "FractionalMaxPool2d MultiLabelMarginLoss RReLU} torch.nn.functional{adaptive_max_pool3d ctc_loss "
-"fractional_max_pool2d interpolate multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx "
-"i0e i1 log_ndtr multigammaln ndtri polygamma zeta}; methods: {aminmax cauchy_ copysign digamma "
-"geometric_ hypot lgamma log_normal_ logcumsumexp median mode nanmedian unfold}"),
+"embedding_bag fractional_max_pool2d interpolate multilabel_margin_loss upsample} "
+"torch.special{bessel_j0 erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta}; methods: "
+"{aminmax cauchy_ copysign digamma geometric_ hypot lgamma log_normal_ logcumsumexp median mode "
+"nanmedian unfold}"),
 ("step.moving_store", {'code': 'XLA519', 'name': 'moving-store', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "file_checks: {moving_store}"),
 ("step.pooling_divisor", {'code': 'XLA520', 'name': 'pooling-divisor', 'severity': 'warning', 'of_what_runs': True},

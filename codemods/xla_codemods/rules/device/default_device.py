@@ -84,6 +84,7 @@ from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import cuda_type, host_type
 from ...analysis.inference.values import DEVICE, GIVEN
 from ...analysis.nodes import walk
+from ...analysis.once import once
 from ...analysis.syntax import keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
@@ -188,7 +189,7 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
     match script.parent(call):
         case ast.Attribute(attr="to" | "cuda" | "cpu"):
             return
-    if not (_settings(script) or _is_set_elsewhere(script)):
+    if not _is_set_in_the_program(script):
         return
     device = f"{script.spell('torch', scope)}.get_default_device()"
     yield RULE.finding(
@@ -199,12 +200,15 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
     )
 
 
-def _is_set_elsewhere(script: Script) -> bool:
-    """Return True if another module of the same programs sets a CUDA type."""
-    project, name = script.project, "set_default_tensor_type"
-    return (
-        project is not None and project.mentions(name) and project.has_text(_SETTING.compiled, name)
-    )
+@once
+def _is_set_in_the_program(script: Script) -> bool:
+    """Return True if this module, or another one of the same programs, sets a CUDA type."""
+    project = script.project
+    if _settings(script) or project is None:
+        return bool(_settings(script))
+    having = project.modules.with_word("set_default_tensor_type")
+    paths = having & project.modules.graph.connected(project.path) if having else having
+    return any(_SETTING.search(project.modules.text(path)) for path in paths)
 
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:

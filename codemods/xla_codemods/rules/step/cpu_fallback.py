@@ -143,7 +143,7 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     )
 
 
-@RULE.call("torch.nn.EmbeddingBag")
+@RULE.call("torch.nn.EmbeddingBag", "torch.nn.functional.embedding_bag")
 def bags(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.is_trained and script.runs_accelerated and _has(call, "mode", "max"):
         yield RULE.finding(script, call, _message('EmbeddingBag(mode="max")'))

@@ -148,6 +148,7 @@ def test_a_default_type_of_the_program_reaches_its_modules(setting: str, is_move
     files = {
         "train.py": f"import torch\nfrom boxes import priors\n{setting}\npriors()\n".encode(),
         "boxes.py": b"import torch\n\ndef priors():\n    return torch.Tensor([0.5])\n",
+        "other.py": b"import torch\ntorch.set_default_tensor_type(torch.cuda.FloatTensor)\n",
     }
     project = Project(Modules(files), "boxes.py")
     result = migrate(files["boxes.py"], Options(), "boxes.py", project).data.decode()
