@@ -85,7 +85,8 @@ CASES: dict[str, Case] = {
 }
 
 
-OPERATIONS = {*decompositions.OPERATIONS, *decompositions.OWN}
+OWN = {operation.overloadpacket.__name__ for operation in decompositions.OWN}
+OPERATIONS = {*decompositions.OPERATIONS, *OWN}
 
 
 @pytest.fixture

@@ -27,9 +27,6 @@ _weight_norm_interface channel_shuffle col2im glu grid_sampler_2d huber_loss im2
 logaddexp multi_margin_loss renorm sinc special_entr
 """.split()
 
-# Operations whose decompositions are here.
-OWN = "_embedding_bag _embedding_bag_forward_only bucketize searchsorted".split()
-
 # The decompositions are in place as long as their library is.
 _kept: list[Any] = []
 
@@ -42,14 +39,8 @@ def apply() -> None:
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     _kept.append(library)
     decompositions: Any = global_decomposition_table["post_autograd"]
-    parts = {
-        operation: decompositions[operation]
-        for operation in (getattr(torch.ops.aten, name).default for name in OPERATIONS)
-    }
-    parts[torch.ops.aten._embedding_bag.default] = _embedding_bag
-    parts[torch.ops.aten._embedding_bag_forward_only.default] = _embedding_bag
-    parts[torch.ops.aten.searchsorted.Tensor] = _searchsorted
-    parts[torch.ops.aten.bucketize.Tensor] = _bucketize
+    known = (getattr(torch.ops.aten, name).default for name in OPERATIONS)
+    parts = {operation: decompositions[operation] for operation in known} | OWN
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that torch's are overridden
         for operation, decomposition in parts.items():
@@ -128,3 +119,12 @@ def _bucketize(
     values: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     return _searchsorted(boundaries, values, out_int32=out_int32, right=right)
+
+
+# The decompositions above. The others are torch's.
+OWN: dict[Any, Any] = {
+    torch.ops.aten._embedding_bag.default: _embedding_bag,
+    torch.ops.aten._embedding_bag_forward_only.default: _embedding_bag,
+    torch.ops.aten.bucketize.Tensor: _bucketize,
+    torch.ops.aten.searchsorted.Tensor: _searchsorted,
+}
