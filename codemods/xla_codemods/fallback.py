@@ -66,8 +66,8 @@ def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Findin
     if is_missing_package(script, use) and not is_guarded(script, use.node, use.dotted):
         edits = _without(script, use)
         if edits:
-            removed = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
-            return rule.finding(script, use.node, removed, *edits, effort=LOW)
+            text = f"importing `{use.dotted}` fails on an XLA host: remove the import, which is not used"
+            return rule.finding(script, use.node, text, *edits, effort=LOW)
     guarded = is_guarded(script, use.node, use.dotted) or is_caught(script, use.node)
     if guarded or _is_asked_for(script, use) or _is_idle_name(use):
         severity, effort = INFO, LOW

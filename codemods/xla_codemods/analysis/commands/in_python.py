@@ -95,12 +95,12 @@ def _task_runner(script: Script, owner: ast.expr) -> str:
     for binding in script.bindings(owner):
         function = script.function(owner)
         if binding.how == "parameter" and isinstance(function, ast.FunctionDef):
-            decorators = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
-            decorators += [a.annotation for a in function.args.args if a.annotation is not None]
+            markers = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
+            markers += [a.annotation for a in function.args.args if a.annotation is not None]
         else:
             value = binding.value
-            decorators = [value.func] if isinstance(value, ast.Call) else []
-        for node in decorators:
+            markers = [value.func] if isinstance(value, ast.Call) else []
+        for node in markers:
             home = (script.dotted(node, script.module) or "").partition(".")[0]
             if home in _TASK_RUNNERS:
                 return home

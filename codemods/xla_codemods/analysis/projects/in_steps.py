@@ -186,12 +186,12 @@ def _changes(tensor: ast.Name, until: ast.expr, scope: Scope, index: Index) -> b
         between = position(tensor) < position(node) < position(until)
         if node.id != tensor.id or inner is not scope or not between:
             continue
-        if not isinstance(node.ctx, ast.Load) or _is_inposition(node, index):
+        if not isinstance(node.ctx, ast.Load) or _is_in_place(node, index):
             return True
     return False
 
 
-def _is_inposition(node: ast.AST, index: Index) -> bool:
+def _is_in_place(node: ast.AST, index: Index) -> bool:
     """True for `loss.mul_(2)` and `loss.data.div_(n)`."""
     while isinstance(parent := index.parents.get(node), ast.Attribute):
         if parent.attr.endswith("_"):

@@ -193,13 +193,11 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if edits := _tests_of(script, call):
         yield RULE.finding(script, call, message, *edits)
     elif uses and not _is_unpacked(script, call) and all(_is_shown(script, u) for u in uses):
-        shown = (
-            "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
-        )
-        yield RULE.finding(script, call, shown, _with_device(script, call, "device_name({})"))
+        text = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
+        yield RULE.finding(script, call, text, _with_device(script, call, "device_name({})"))
     elif uses and all(_is_a_displayed_part(script, use) for use in uses):
-        shown = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
-        yield RULE.finding(script, call, shown, _with_device(script, call, "device_capability({})"))
+        text = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
+        yield RULE.finding(script, call, text, _with_device(script, call, "device_capability({})"))
     else:
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)

@@ -144,8 +144,10 @@ def _mixed(script: Script, call: ast.Call, model: ast.expr) -> tuple[str, tuple[
     if (level is not None and _is(level, "O0")) or (enabled is not None and _is(enabled, False)):
         return "{0}", (model,)
     conditions = [
-        *_asked(script, call, enabled, "enabled", "{0}", '{0}.get("enabled", True)'),
-        *_asked(script, call, level, "opt_level", '{0} != "O0"', '{0}.get("opt_level") != "O0"'),
+        *_condition(script, call, enabled, "enabled", "{0}", '{0}.get("enabled", True)'),
+        *_condition(
+            script, call, level, "opt_level", '{0} != "O0"', '{0}.get("opt_level") != "O0"'
+        ),
     ]
     holes = (model, *(hole for hole, _ in conditions))
     texts = [text.replace("{0}", f"{{{k}}}") for k, (_, text) in enumerate(conditions, 1)]
@@ -153,7 +155,7 @@ def _mixed(script: Script, call: ast.Call, model: ast.expr) -> tuple[str, tuple[
     return f"{script.xla}.mixed_precision({{0}}{given})", holes
 
 
-def _asked(
+def _condition(
     script: Script, call: ast.Call, value: ast.expr | None, name: str, text: str, of_dict: str
 ) -> Iterator[tuple[ast.expr, str]]:
     """Yield a hole and the condition on it for the argument `name`, also of a `**` dictionary, if it is no literal."""

@@ -7,12 +7,12 @@ A model that cannot be followed is unknown; the caller decides what that means.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 from ....flow.closure import reach
 from ....flow.edges import sources
+from ....patterns import Pattern
 from ...syntax import argument_for, name_of, parameters, returned, unparsed
 from ..tensors.parameters_of import Sources
 from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules
@@ -34,7 +34,7 @@ _PASSING = frozenset(
 )
 
 # `nn.Linear(size, size)` receives a number, not a model.
-_LAYER = re.compile(r"torch\.nn\.(?!DataParallel)[A-Z]\w*")
+_LAYER = Pattern(r"torch\.nn\.(?!DataParallel)[A-Z]\w*$")
 
 
 class Why(NamedTuple):
@@ -115,11 +115,12 @@ class LeftModels:
             other = _other(self.script, found[1]) if found is not None else None
             if found is None or other is None or not other.calls:
                 continue
-            for function, _ in other.script.index.of(ast.FunctionDef):
-                if function.lineno == getattr(found[0], "lineno", 0):
-                    for node, inside in _shared(call, function):
-                        if node is not None and (why := other.of(inside)) is not None:
-                            yield node, why._replace(path=found[1])
+            functions = (f for f, _ in other.script.index.of(ast.FunctionDef))
+            line = getattr(found[0], "lineno", 0)  # `found` is of another tree of the same module
+            shared = (pair for f in functions if f.lineno == line for pair in _shared(call, f))
+            for node, inside in shared:
+                if node is not None and (why := other.of(inside)) is not None:
+                    yield node, why._replace(path=found[1])
 
     def _origins(self, node: _Node) -> Iterator[_Node]:
         """Yield what is the same model as `node`: its bindings, and where its value comes from."""
@@ -130,7 +131,7 @@ class LeftModels:
                 yield owner
             case ast.Attribute() if isinstance(root := _root(node), ast.Name):
                 home = self.script.index.scope(root).find(root.id)
-                yield home and home[0], unparsed(node)
+                yield (home[0] if home else None, unparsed(node))
             case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _MOVES:
                 yield owner
             case ast.Call(args=args) if name_of(node.func) in _PASSING:
@@ -147,7 +148,7 @@ class LeftModels:
     def _wraps(self, call: ast.Call) -> bool:
         """Return True if `call` returns the model that it receives, or a wrapper around it."""
         dotted = self.script.dotted(call.func) or ""
-        is_of_torch = dotted.startswith("torch.") and not _LAYER.fullmatch(dotted)
+        is_of_torch = dotted.startswith("torch.") and not _LAYER.match(dotted)
         return is_of_torch or any(left.call is call for left in self.calls)
 
     def _makers(self, node: _Node) -> Iterator[_Node]:

@@ -161,12 +161,7 @@ Deciding: TypeAlias = "Sequence[ast.expr | None] | None"
 _MADE = frozenset({"arange", "eye", "full", "ones", "tril_indices", "triu_indices", "zeros"})
 _COMPUTED = frozenset({"flip", "logical_and", "logical_not", "logical_or", "roll", "tril", "triu"})
 _LOGICAL = frozenset({"bool", "logical_and", "logical_not", "logical_or"})
-_MASK_METHODS = frozenset(
-    (
-        "bool clone cuda contiguous expand fill_diagonal_ flatten flip logical_not permute repeat reshape roll squeeze t to "
-        "transpose tril triu unsqueeze view"
-    ).split()
-)
+_MASK_METHODS = _KEEPING | {"bool", "fill_diagonal_", "logical_not", "tril", "triu"}
 
 
 def is_constant_mask(script: Script, node: ast.expr) -> bool:
