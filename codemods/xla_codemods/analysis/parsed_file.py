@@ -103,6 +103,7 @@ class ParsedFile:
         self.callers: Callers | None = None
         if project is not None and self._asks_callers:  # others are not worth the looking
             self.inference.elsewhere = project.returned
+            self.inference.has_default = project.has_cuda_default
             self.callers = Callers(project)
             self.inference.handed = self.callers.handed
         self._dotted: dict[ast.AST, str | None] = {}

@@ -187,10 +187,12 @@ def _factory(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
 
 
 def _default_place(values: Inference, dotted: str) -> frozenset[str]:
-    """Where `dotted` makes tensors without a `device`: on the host, unless the file makes an accelerator the default.
+    """Where `dotted` makes tensors without a `device`: on the host, unless the program makes an accelerator the default.
 
     `torch.Tensor(...)` asks for the default type alone.
     """
+    if values.has_default is not None and values.has_default(dotted):
+        return frozenset({ACCEL})
     types = (call.args[0] for call, _ in values.calls("set_default_tensor_type") if call.args)
     if any("cuda" in unparsed(given) for given in types):
         return frozenset({ACCEL})

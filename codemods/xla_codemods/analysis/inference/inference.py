@@ -73,6 +73,8 @@ class Inference:
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.elsewhere: Callable[[str], Value] | None = None  # what names of other modules return
         self.handed: Handed | None = None  # what other modules pass for a parameter
+        # whether another module makes CUDA the default of what calling this name makes
+        self.has_default: Callable[[str], bool] | None = None
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
         self._memo: dict[ast.AST, Value] = {}
         self._active: dict[ast.AST, int] = {}  # being evaluated: at which depth

@@ -26,6 +26,7 @@ from ..inference.inference import Inference
 from ..inference.values import UNKNOWN, Value, for_others
 from ..nodes import walk
 from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
+from .default_places import sets_cuda_device, sets_cuda_type
 from .files import Import, ProjectFiles, is_of_others
 
 T = TypeVar("T")
@@ -208,7 +209,9 @@ class Modules(ProjectFiles):
         if scope is None or not isinstance(scope.node, ast.Module):
             return None
         index = build(scope.node, scope.text, scope)
-        index.inference.elsewhere = Project(self, path).returned
+        project = Project(self, path)
+        index.inference.elsewhere = project.returned
+        index.inference.has_default = project.has_cuda_default
         return index
 
     def _is_own(self, dotted: str, path: str) -> bool:
@@ -298,6 +301,18 @@ class Project:
         index = build(tree, text)
         index.module.elsewhere = self
         return index, False
+
+    def has_cuda_default(self, dotted: str) -> bool:
+        """Return True if another module of the program makes CUDA the default of what calling `dotted` makes."""
+        return self._has_cuda_type or (dotted != "torch.Tensor" and self._has_cuda_device)
+
+    @cached_property
+    def _has_cuda_type(self) -> bool:
+        return sets_cuda_type(self.modules, self.path)
+
+    @cached_property
+    def _has_cuda_device(self) -> bool:
+        return sets_cuda_device(self.modules, self.path)
 
     def origin(self, dotted: str) -> str:
         """See `Modules.origin`; empty for names that no rule knows."""

@@ -84,11 +84,9 @@ from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import cuda_type, host_type
 from ...analysis.inference.values import DEVICE, GIVEN
 from ...analysis.nodes import walk
-from ...analysis.once import once
 from ...analysis.syntax import keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
-from ...patterns import Pattern
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -97,7 +95,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA109", "default-device", of_what_runs=True)
 
-_SETTING = Pattern(r"set_default_tensor_type\([^\n]*cuda")
 _MESSAGE = "a CUDA device as the default makes every new tensor fail on an XLA host: use `xla.xla_device()`"
 
 
@@ -200,15 +197,12 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
     )
 
 
-@once
 def _is_set_in_the_program(script: Script) -> bool:
     """Return True if this module, or another one of the same programs, sets a CUDA type."""
     project = script.project
-    if _settings(script) or project is None:
-        return bool(_settings(script))
-    having = project.modules.with_word("set_default_tensor_type")
-    paths = having & project.modules.graph.connected(project.path) if having else having
-    return any(_SETTING.search(project.modules.text(path)) for path in paths)
+    return bool(_settings(script)) or (
+        project is not None and project.has_cuda_default("torch.Tensor")
+    )
 
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:
