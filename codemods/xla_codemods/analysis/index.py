@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
+from itertools import pairwise
 from typing import TypeVar
 
+from . import flow
 from .inference.expressions import EXPRESSIONS
 from .inference.inference import Inference
+from .inference.values import CLASS, Value
 from .nodes import CHILDREN, LEAVES
-from .scopes import FunctionNode, Scope
-from .syntax import name_of, unparsed
+from .scopes import Binding, FunctionNode, Scope, resolve
+from .syntax import CALLED_AS_INSTANCE, name_of, unparsed
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
@@ -21,7 +24,106 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
-class Index:
+class Tree:
+    """A module with the places and values of its nodes.
+
+    Attributes:
+        index: the nodes by type and name.
+        inference: computes the values of expressions.
+        parents: node -> the node that it is a part of.
+        module: the scope of the module.
+    """
+
+    index: Index
+    inference: Inference
+    parents: dict[ast.AST, ast.AST]
+    module: Scope
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node that `node` is a part of."""
+        return self.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Everything that `node` is a part of, innermost first."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def upward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Yield `node` and its parent, the parent and its own, and so on up to the module."""
+        return pairwise([node, *self.ancestors(node)])
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that `node` is or stands in."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which `statement` stands."""
+        parent = self.parents.get(statement)
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(parent, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return [statement]
+
+    def bindings(self, node: ast.AST) -> list[Binding]:
+        """Return the bindings of the name `node`; none if it is another expression."""
+        found = self.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
+        return found[1] if found is not None else []
+
+    def only_value(self, node: ast.AST) -> ast.expr | None:
+        """Return what the name `node` is assigned, if that is its only binding."""
+        bindings = self.bindings(node)
+        return bindings[0].whole if len(bindings) == 1 else None
+
+    def reaching(self, name: ast.Name) -> list[Binding]:
+        """Return the bindings that a read of `name` may see; none if this file does not bind it."""
+        found = self.index.scope(name).find(name.id)
+        return flow.reaching(found[1], name, found[0], self.parents) if found else []
+
+    def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
+        """What the expression `node` may be."""
+        return self.inference.value(
+            node, scope or (self.index.scope(node) if node else self.module)
+        )
+
+    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
+        """Return the innermost class that `node` stands in."""
+        return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
+
+    def class_of(self, node: ast.expr) -> ast.ClassDef | None:
+        """Return the class of this file that `node` is an instance of."""
+        value = self.value(node)
+        is_class = isinstance(value.definition, ast.ClassDef) and not value.has(CLASS)
+        return value.definition if is_class else None  # type: ignore[return-value]
+
+    def function_of(self, func: ast.expr) -> FunctionNode | None:
+        """Return the function or method of this file that a call of `func` runs; of an instance, `__call__` or `forward`."""
+        value = self.value(func)
+        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return value.definition
+        if isinstance(value.definition, ast.ClassDef) and not value.has(CLASS):
+            found = (
+                self.inference.method(value.definition, name) for name in sorted(CALLED_AS_INSTANCE)
+            )
+            return next((method[0] for method in found if method is not None), None)
+        return self.local_method(func)
+
+    def local_method(self, func: ast.expr, scope: Scope | None = None) -> FunctionNode | None:
+        """The method of a local class that `obj.method` names."""
+        if not isinstance(func, ast.Attribute):
+            return None
+        owner = self.value(func.value, scope).definition
+        if not isinstance(owner, ast.ClassDef):
+            return None
+        found = self.inference.method(owner, func.attr)
+        return found[0] if found else None
+
+
+class Index(Tree):
     """What the walk found, in source order: `nodes` by type with the scope each stands in, and `parents`."""
 
     def __init__(self, module: Scope) -> None:
@@ -40,6 +142,11 @@ class Index:
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
         self._made: dict[object, object] = {}
 
+    @property
+    def index(self) -> Index:  # type: ignore[override]
+        """Return the index itself: a module without its source."""
+        return self
+
     def cached(self, make: Callable[[Index], T]) -> T:
         """Return what `make` makes of this index: made once."""
         if make not in self._made:
@@ -56,6 +163,10 @@ class Index:
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]:
         """The nodes of type `kind`, with their scopes."""
         return self.nodes.get(kind, [])  # type: ignore[return-value]
+
+    def dotted(self, node: ast.AST) -> str | None:
+        """Return the dotted name that `node` stands for by the imports of the module."""
+        return resolve(node, self.scope(node))
 
     def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]:
         """The calls whose callee's last name is `name`."""
@@ -97,11 +208,8 @@ class Index:
         if name not in self._below:
             by_function = self._below[name] = {}
             for node, _ in self.names(name):
-                statement: ast.AST = node
-                while not isinstance(statement, ast.stmt):
-                    statement = self.parents[statement]
                 # A default or a decorator belongs to the functions around its own.
-                around = self.function(statement)
+                around = self.function(self.statement(node))
                 while around is not None:
                     by_function.setdefault(around, []).append(node)
                     around = self.function(around)

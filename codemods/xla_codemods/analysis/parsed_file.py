@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..source import Source
-from . import flow
 from .accelerators import speaks_of_an_accelerator, trains
-from .index import Index, build
+from .index import Index, Tree, build
 from .inference import library_types
 from .inference.bases import derives_from_unknown
 from .inference.values import (
@@ -28,8 +27,8 @@ from .inference.values import (
 )
 from .nodes import walk
 from .projects.callers import Callers
-from .scopes import Binding, FunctionNode, Scope, resolve
-from .syntax import CALLED_AS_INSTANCE, is_pure
+from .scopes import FunctionNode, Scope, resolve
+from .syntax import is_pure
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
 
@@ -46,7 +45,7 @@ _TYPING = frozenset({"typing", "typing_extensions"})
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
 
-class ParsedFile:
+class ParsedFile(Tree):
     """One parsed file with its index and values.
 
     Attributes:
@@ -58,7 +57,7 @@ class ParsedFile:
         inference: what evaluates expressions; rules ask `value`.
         module: the scope of the module.
         project: the other modules of the program, or None.
-        callers: the calls of this file's functions in other modules, or None.
+        callers: the calls of this file's functions in other modules.
         parallel: "spmd" if one process drives all devices.
         settled: CUDA-only names of which a rule says that they may stay.
         origin: the library that the file is rewritten from (`--from torch_xla`), or "".
@@ -100,12 +99,12 @@ class ParsedFile:
             self.inference.own = lambda dotted: wrapped_value(wrappers, dotted, path)
         self.parents = self.index.parents
         self.module = self.index.module
-        self.callers: Callers | None = None
-        if project is not None and self._asks_callers:  # others are not worth the looking
+        is_worth_it = project is not None and self._asks_callers
+        self.callers = Callers(project if is_worth_it else None, self.index)
+        if project is not None and is_worth_it:
             self.inference.elsewhere = project.returned
             self.inference.has_default = project.has_cuda_default
-            self.callers = Callers(project)
-            self.inference.handed = self.callers.handed
+            self.inference.passed = self.callers.passed
         self._dotted: dict[ast.AST, str | None] = {}
         self._found: dict[object, Any] = {}
         self._others: dict[str, ParsedFile] = {}
@@ -229,58 +228,9 @@ class ParsedFile:
             if any(b.how == "import" and self.project.has(b.dotted) for b in bindings)
         )
 
-    def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
-        """What the expression `node` may be."""
-        return self.inference.value(
-            node, scope or (self.index.scope(node) if node else self.module)
-        )
-
-    def bindings(self, node: ast.AST) -> list[Binding]:
-        """Return the bindings of the name `node`; none if it is another expression."""
-        found = self.index.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        return found[1] if found is not None else []
-
-    def only_value(self, node: ast.AST) -> ast.expr | None:
-        """Return what the name `node` is assigned, if that is its only binding."""
-        bindings = self.bindings(node)
-        return bindings[0].whole if len(bindings) == 1 else None
-
-    def reaching(self, name: ast.Name) -> list[Binding]:
-        """Return the bindings that a read of `name` may see; none if this file does not bind it."""
-        found = self.index.scope(name).find(name.id)
-        return flow.reaching(found[1], name, found[0], self.parents) if found else []
-
     def segment(self, node: ast.expr | ast.stmt) -> str:
         """The source text of `node`."""
         return self.source.segment(node)
-
-    # The tree.
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        """The node that `node` is a part of."""
-        return self.parents.get(node)
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Everything that `node` is a part of, innermost first."""
-        current = self.parents.get(node)
-        while current is not None:
-            yield current
-            current = self.parents.get(current)
-
-    def statement(self, node: ast.AST) -> ast.stmt:
-        """The statement that `node` is or stands in."""
-        while not isinstance(node, ast.stmt):
-            node = self.parents[node]
-        return node
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The statements among which `statement` stands."""
-        parent = self.parents.get(statement)
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(parent, name, None)
-            if isinstance(block, list) and statement in block:
-                return block
-        return [statement]
 
     def function(self, node: ast.AST) -> FunctionNode | None:
         """The function that `node` stands in."""
@@ -334,44 +284,11 @@ class ParsedFile:
             self.inference, definition
         )
 
-    def class_around(self, node: ast.AST) -> ast.ClassDef | None:
-        """Return the innermost class that `node` stands in."""
-        return next((a for a in self.ancestors(node) if isinstance(a, ast.ClassDef)), None)
-
-    def class_of(self, node: ast.expr) -> ast.ClassDef | None:
-        """Return the class of this file that `node` is an instance of."""
-        value = self.value(node)
-        is_class = isinstance(value.definition, ast.ClassDef) and not value.has(CLASS)
-        return value.definition if is_class else None  # type: ignore[return-value]
-
-    def function_of(self, func: ast.expr) -> FunctionNode | None:
-        """Return the function or method of this file that a call of `func` runs; of an instance, `__call__` or `forward`."""
-        value = self.value(func)
-        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return value.definition
-        if isinstance(value.definition, ast.ClassDef) and not value.has(CLASS):
-            found = (
-                self.inference.method(value.definition, name) for name in sorted(CALLED_AS_INSTANCE)
-            )
-            return next((method[0] for method in found if method is not None), None)
-        return self.local_method(func)
-
-    def local_method(self, func: ast.expr, scope: Scope | None = None) -> FunctionNode | None:
-        """The method of a local class that `obj.method` names."""
-        if not isinstance(func, ast.Attribute):
-            return None
-        owner = self.value(func.value, scope).definition
-        if not isinstance(owner, ast.ClassDef):
-            return None
-        found = self.inference.method(owner, func.attr)
-        return found[0] if found else None
-
     def is_annotation(self, node: ast.AST) -> bool:
         """True if `node` stands in an annotation, or names a type in another one (`Union[Stream, None]`): nothing is
         done with it.
         """
-        child = node
-        for ancestor in self.ancestors(node):
+        for child, ancestor in self.upward(node):
             if isinstance(ancestor, ast.Subscript) and child is ancestor.slice:
                 if (self.dotted(ancestor.value) or "").partition(".")[0] in _TYPING:
                     return True
@@ -381,7 +298,6 @@ class ParsedFile:
                 return child is ancestor.returns
             if isinstance(ancestor, ast.stmt):
                 return False
-            child = ancestor
         return False
 
     def is_statement(self, node: ast.expr) -> bool:
@@ -439,14 +355,6 @@ class ParsedFile:
         """Return True if calls in other modules may matter: the file trains, or is a part of a program that does."""
         trains_itself = bool(self.parallel or self.origin) or trains(self.source.text)
         return trains_itself or self.is_part_of_training
-
-    def is_called_in_steps(self, function: FunctionNode) -> bool:
-        """True if other modules call `function`, of this file's module or of a class, where they compute gradients."""
-        owner = self.parent(function)
-        if self.callers is None or not isinstance(owner, (ast.Module, ast.ClassDef)):
-            return False
-        name = owner.name if isinstance(owner, ast.ClassDef) else ""
-        return self.callers.take_part_in_steps(function, name)
 
     @cached_property
     def accelerated(self) -> bool:

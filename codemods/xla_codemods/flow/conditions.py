@@ -15,6 +15,7 @@ class _File(Protocol):
     """One parsed file. Scripts have these methods."""
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
+    def upward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]: ...
     def block(self, statement: ast.stmt) -> list[ast.stmt]: ...
 
 
@@ -26,8 +27,7 @@ def conditions(
     Nearer tests come first. `refusals`: also tests that raise an exception otherwise.
     """
     leaves = _LEAVES if refusals else _LEAVES[1:]
-    child = node
-    for around in file.ancestors(node):
+    for child, around in file.upward(node):
         if isinstance(child, ast.stmt):
             for earlier in before(file, child):
                 match earlier:
@@ -42,7 +42,6 @@ def conditions(
                 for value in values:
                     if value is not child:
                         yield value, isinstance(op, ast.And)
-        child = around
 
 
 def whole(file: _File, test: ast.expr) -> ast.expr:

@@ -75,8 +75,7 @@ def _is_optional(
     for test, needed in conditions(script, node, refusals=False):
         if _mention([test], named) and truth(test, installed) is not (not needed):
             return True
-    child = node
-    for around in script.ancestors(node):
+    for child, around in script.upward(node):
         if _mention(getattr(around, "decorator_list", ()), named):
             return True
         if isinstance(around, ast.Try) and (child in around.body or child in around.orelse):
@@ -87,7 +86,6 @@ def _is_optional(
                 handlers = [handler for handler in handlers if _substitutes(handler)]
             if handlers and (tries or _mention(around.body, named)):
                 return True
-        child = around
     return False
 
 
@@ -100,8 +98,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
 
     In a `try` about this one thing: of a longer one the handler leaves more undone.
     """
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         if isinstance(ancestor, _DEFINITIONS):
             return False
         if isinstance(ancestor, ast.Try) and child in ancestor.body and len(ancestor.body) <= _ONE:
@@ -111,7 +108,6 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
                 and not any(isinstance(part, ast.Raise) for part in walk(h))
                 for h in ancestor.handlers
             )
-        child = ancestor
     return False
 
 

@@ -8,7 +8,7 @@ becomes a device where something is moved.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach, trace
@@ -22,7 +22,8 @@ from ..projects.passed_arguments import (
     passed_arguments,
 )
 from ..projects.sources import Place, ValueSources
-from ..scopes import ITERATED, Binding, Scope, resolve
+from ..scopes import ITERATED, Binding, Scope
+from ..syntax import name_of
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -34,8 +35,6 @@ from .specs import (
 from .uses import MovedTo, is_calculated_with
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..index import Index
     from ..script import Script
 
@@ -81,46 +80,42 @@ class Numbers:
 
     def is_number(self, node: ast.expr) -> bool:
         """Return True if `node`, to which something is moved, may be a number."""
-        return self._is_number(Place(node, self.home.indexed.scope(node), self.home))
+        return self._is_number(Place(node, self.home))
 
     def is_given_as_device(self, node: ast.expr) -> bool:
         """Return True if `node` is a parameter for which the callers make devices of their numbers."""
         if not isinstance(node, ast.Name):
             return False
-        scope = self.home.indexed.scope(node)
-        found = scope.find(node.id)
-        target = self.callees.target_of(found[0], self.home) if found is not None else None
+        found = self.home.indexed.scope(node).find(node.id)
+        target = self.callees.target(self.home, found[0].node) if found is not None else None
         if found is None or target is None or any(b.how != "parameter" for b in found[1]):
             return False
         return self._takes_devices(target, node.id) and any(
-            self._is_number(Place(*passed[:3])) for passed in self.passed.of(target, node.id)
+            self._is_number(Place(*passed[:2])) for passed in self.passed.of(target, node.id)
         )
 
     def may_be_none(self, node: ast.expr) -> bool:
         """Return True if `node` is None by default, or in a branch: then nothing is moved."""
-        found = self.home.indexed.scope(node).find(node.id) if isinstance(node, ast.Name) else None
-        if found is None or not isinstance(node, ast.Name):
+        if not isinstance(node, ast.Name):
             return False
-        bindings = flow.reaching(found[1], node, found[0], self.home.indexed.parents)
         return any(
             isinstance(leaf, ast.Constant) and leaf.value is None
-            for b in bindings
+            for b in self.home.indexed.reaching(node)
             if b.how in {"parameter", "assign"} and b.value is not None and not b.path
             for leaf in leaves(b.value)
-        ) and not _is_asked_for(node, self.home.indexed.parents)
+        ) and not _is_asked_for(node, self.home.indexed)
 
     def is_of_the_project(self, call: ast.Call) -> bool:
         """Return True if `call` runs a function of the project."""
-        scope = self.home.indexed.scope(call)
-        return self.callees.handed(self.home, call, scope) is not None
+        return self.callees.handed(self.home, call) is not None
 
     def made_devices(self) -> Iterator[ast.expr]:
         """Yield arguments of the script's calls that are numbers, of functions that want a device for them."""
         wanted = self._names_of_functions()
-        for call, scope in self.home.indexed.of(ast.Call):
+        for call, _ in self.home.indexed.of(ast.Call):
             if last_name(call.func) not in wanted or not (call.args or call.keywords):
                 continue
-            handed = self.callees.handed(self.home, call, scope)
+            handed = self.callees.handed(self.home, call)
             if handed is None or handed.target is None or handed.later:
                 continue
             for name, argument in filled(handed, handed.target):
@@ -128,7 +123,7 @@ class Numbers:
                 if (
                     _may_be_one(argument)
                     and self._only_moves(handed.target, name)
-                    and self._is_number(Place(argument, scope, self.home))
+                    and self._is_number(Place(argument, self.home))
                     and self._takes_devices(handed.target, name)
                 ):
                     yield argument
@@ -164,7 +159,7 @@ class Numbers:
 
     def _sources(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from; `_SOME` for an unknown number."""
-        node, scope, view, _ = place
+        node, view, _ = place
         if place.path:
             yield from self._values.of(place)
         if place.path or node in self._answers:
@@ -176,33 +171,33 @@ class Numbers:
                 yield from self._values.of(place)
             case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
                 if _is_int(left) or not isinstance(left, (ast.Constant, ast.JoinedStr)):
-                    yield from (Place(n, scope, view) for n in (left, right))
+                    yield from (Place(n, view) for n in (left, right))
             case ast.Call():
-                yield from self._of_call(node, scope, view)
+                yield from self._of_call(node, view)
             case ast.Name():
-                yield from self._of_name(node, scope, view)
+                yield from self._of_name(node, view)
             case ast.Attribute() | ast.Subscript():
                 if INDEX_NAME.match(last_name(node) or ""):
-                    yield Place(_SOME, scope, view)
+                    yield Place(_SOME, view)
                 else:
-                    yield from self._of_kept(node, scope, view)
+                    yield from self._of_kept(node, view)
 
-    def _of_call(self, call: ast.Call, scope: Scope, view: View) -> Iterator[Place]:
-        dotted = resolve(call.func, scope)
+    def _of_call(self, call: ast.Call, view: View) -> Iterator[Place]:
+        scope, dotted = view.indexed.scope(call), view.indexed.dotted(call.func)
         default = default_of(call)
         if isinstance(call.func, ast.Name) and call.func.id == "int":
             is_number = scope.find("int") is None
         elif default is not None:
-            yield Place(default, scope, view)
+            yield Place(default, view)
             return
         else:
-            target = self.callees.called(view, call.func, scope)
+            target = self.callees.called(view, call.func)
             if target is not None and dotted not in _RANKS:
-                yield from self._values.of(Place(call, scope, view))
+                yield from self._values.of(Place(call, view))
                 return
             is_number = dotted in _RANKS or (dotted is None and self._is_rank(call, scope))
         if is_number:
-            yield Place(_SOME, scope, view)
+            yield Place(_SOME, view)
 
     def _is_rank(self, call: ast.Call, scope: Scope) -> bool:
         """Return True if an unknown function gives a number by its name."""
@@ -210,22 +205,22 @@ class Numbers:
         is_users = self._project is not None and self._project.has_function(last)
         return last.endswith("rank") or (is_index_of_tensor(call, scope) and not is_users)
 
-    def _of_name(self, node: ast.Name, scope: Scope, view: View) -> Iterator[Place]:
-        found = scope.find(node.id)
+    def _of_name(self, node: ast.Name, view: View) -> Iterator[Place]:
+        found = view.indexed.scope(node).find(node.id)
         if found is None:
             return
         home, bindings = found
         if _is_made_where_named(node.id, [b.value for b in bindings], home):
-            if not is_calculated_with(view.indexed, node, scope):
+            if not is_calculated_with(view.indexed, node):
                 bindings = [b for b in bindings if b.how != "assign"]
         for binding in flow.reaching(bindings, node, home, view.indexed.parents):
-            yield from self._bound(node.id, binding, home, view)
+            yield from self._bound(node.id, binding, view)
 
-    def _bound(self, name: str, binding: Binding, home: Scope, view: View) -> Iterator[Place]:
-        some = Place(_SOME, home, view)
+    def _bound(self, name: str, binding: Binding, view: View) -> Iterator[Place]:
+        some = Place(_SOME, view)
         by_name = INDEX_NAME.match(name) is not None
         if binding.how == "parameter":
-            yield from self._of_parameter(binding, home, view)
+            yield from self._of_parameter(binding, view)
         elif binding.how == "for":
             if by_name or _is_counted(binding):
                 yield some
@@ -239,61 +234,54 @@ class Numbers:
             if by_name and (value is None or isinstance(value, _COMPUTED)):
                 yield some
             elif value is not None:
-                yield Place(value, home, view)
+                yield Place(value, view)
 
-    def _of_kept(
-        self, node: ast.Attribute | ast.Subscript, scope: Scope, view: View
-    ) -> Iterator[Place]:
+    def _of_kept(self, node: ast.Attribute | ast.Subscript, view: View) -> Iterator[Place]:
         """`self.device`, `args.device`, `config["device"]`."""
         if isinstance(node, ast.Attribute):
-            around = self.callees.class_around(view, scope)
-            this = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
-            if this and around is not None:
+            around = view.indexed.class_around(node)
+            if name_of(node.value) in {"self", "cls"} and around is not None:
                 bound = list(self.callees.attributes(view, around, node.attr))
-                made = _is_made_where_named(node.attr, [b.value for _, b, _ in bound])
-                if not made or is_calculated_with(view.indexed, node, scope):
-                    for of, binding, home in bound:
-                        yield from self._bound(node.attr, binding, home, of)
+                made = _is_made_where_named(node.attr, [b.value for _, b in bound])
+                if not made or is_calculated_with(view.indexed, node):
+                    for of, binding in bound:
+                        yield from self._bound(node.attr, binding, of)
                 return
-        given = [*assigned_to(node, view), *entries(node, scope, view)]
-        if _is_made_where_named(last_name(node) or "", [value for value, _ in given]):
-            if not is_calculated_with(view.indexed, node, scope):
+        given = [*assigned_to(node, view), *entries(node, view)]
+        if _is_made_where_named(last_name(node) or "", given):
+            if not is_calculated_with(view.indexed, node):
                 return
-        yield from (Place(value, home, view) for value, home in given)
-        for owner in self._owners(node.value, scope, view):
+        yield from (Place(value, view) for value in given)
+        for owner in self._owners(node.value, view):
             same = _with_owner(node, owner.node)
-            for value, home in (
-                *assigned_to(same, owner.view),
-                *entries(same, owner.scope, owner.view),
-            ):
-                yield Place(value, home, owner.view)
+            for value in (*assigned_to(same, owner.view), *entries(same, owner.view)):
+                yield Place(value, owner.view)
 
-    def _owners(self, owner: ast.expr, scope: Scope, view: View) -> Iterator[PassedArgument]:
+    def _owners(self, owner: ast.expr, view: View) -> Iterator[PassedArgument]:
         """Yield what is passed for the parameter `owner`: `args` of `args.device`."""
-        found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
-        if found is not None and any(b.how == "parameter" for b in found[1]):
-            target = self.callees.target_of(found[0], view)
-            if target is not None and isinstance(owner, ast.Name):
-                yield from self.passed.of(target, owner.id)
+        if any(b.how == "parameter" for b in view.indexed.bindings(owner)):
+            assert isinstance(owner, ast.Name)
+            yield from self.passed.of_parameter(view, owner)
 
     # Parameters.
 
-    def _of_parameter(self, binding: Binding, home: Scope, view: View) -> Iterator[Place]:
+    def _of_parameter(self, binding: Binding, view: View) -> Iterator[Place]:
         assert isinstance(binding.node, ast.arg)
         annotation = ast.unparse(binding.node.annotation) if binding.node.annotation else ""
         name = binding.node.arg
         if INDEX_NAME.match(name):
             if annotation in {"", "int", "Optional[int]", "int | None"}:
-                yield Place(_SOME, home, view)
+                yield Place(_SOME, view)
             return
-        target = self.callees.target_of(home, view)
+        function = view.indexed.parents[view.indexed.parents[binding.node]]
+        target = self.callees.target(view, function)
         if target is None or self._takes_devices(target, name):
             return
         if binding.value is not None:
-            yield Place(binding.value, home, view)
-        yield from (Place(*passed[:3]) for passed in self.passed.of(target, name))
+            yield Place(binding.value, view)
+        yield from (Place(*passed[:2]) for passed in self.passed.of(target, name))
         if self._counts_processes(target, name):
-            yield Place(_SOME, home, view)
+            yield Place(_SOME, view)
 
     def _only_moves(self, target: Target, name: str) -> bool:
         """Return True if `target` only moves to its parameter `name`, and does not call it a number."""
@@ -320,11 +308,9 @@ class Numbers:
         """Return True if `name` is the number that `mp.spawn` gives to each process."""
         if next((arg.arg for arg in parameters(target)), "") != name:
             return False
-        return any(
-            handed.first and handed.target is not None and handed.target.function is target.function
-            for view, call, scope in self.passed.preparing(target.function.name, target.view)
-            if (handed := self.callees.handed(view, call, scope)) is not None
-        )
+        handed = self.passed.preparing(target)
+        functions = (h.target.function for h in handed if h.first and h.target is not None)
+        return target.function in functions
 
 
 def _defined(index: Index) -> set[str]:
@@ -335,7 +321,7 @@ def _defined(index: Index) -> set[str]:
 
 
 def _is_made_where_named(
-    name: str, values: list[ast.expr | None], scope: Scope | None = None
+    name: str, values: Sequence[ast.expr | None], scope: Scope | None = None
 ) -> bool:
     """True if what is called `name` may be the host, too: then its number becomes a device where it gets the name.
 
@@ -352,16 +338,13 @@ def _is_made_where_named(
     return 0 < len(numbers) < len(parts) and all(is_index_of_tensor(p, scope) for p in numbers)
 
 
-def _is_asked_for(node: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> bool:
+def _is_asked_for(node: ast.Name, index: Index) -> bool:
     """Return True if a test for None guards `node`."""
-    child: ast.AST = node
-    current = parents.get(node)
-    while current is not None:
-        if isinstance(current, (ast.If, ast.IfExp)) and child is not current.test:
-            text = ast.unparse(current.test)
+    for child, around in index.upward(node):
+        if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
+            text = ast.unparse(around.test)
             if text in {f"{node.id} is not None", f"{node.id} is None", node.id, f"not {node.id}"}:
                 return True
-        child, current = current, parents.get(current)
     return False
 
 

@@ -30,29 +30,28 @@ def has_own_method(
         method: the name of the method, property or attribute.
         scope: where `owner` stands, if it is known.
     """
-    scope = scope or script.index.scope(owner)
     if script.value(owner, scope).has(TENSOR):
         return False
     callees = passed_arguments(script).callees
     return any(
         callees.method(*found, method) is not None or any(callees.attributes(*found, method))
-        for found in _classes(script, owner, scope)
+        for found in _classes(script, owner)
     )
 
 
 def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
     """Yield the methods of that name of the program's classes that `owner` may be an object of."""
     callees = passed_arguments(script).callees
-    for found in _classes(script, owner, script.index.scope(owner)):
+    for found in _classes(script, owner):
         target = callees.method(*found, method)
         if target is not None:
             yield target.function
 
 
-def _classes(script: Script, node: ast.expr, scope: Scope) -> Iterator[_Found]:
+def _classes(script: Script, node: ast.expr) -> Iterator[_Found]:
     """Yield the program's classes that `node` may be an object of."""
     objects = script.cached(_Objects)
-    places = reach([Place(node, scope, objects.callees.home)], lambda place: objects.of(place)[1])
+    places = reach([Place(node, objects.callees.home)], lambda place: objects.of(place)[1])
     yield from (found for place in places if (found := objects.of(place)[0]) is not None)
 
 
@@ -67,8 +66,8 @@ class _Objects:
 
     def of(self, place: Place) -> tuple[_Found | None, tuple[Place, ...]]:
         if place not in self._known:
-            node, scope, view, path = place
-            found = self.callees.object_class(view, node, scope) if not path else None
+            node, view, path = place
+            found = self.callees.object_class(view, node) if not path else None
             more = () if found is not None else tuple(self._sources.of(place))
             self._known[place] = found, more
         return self._known[place]

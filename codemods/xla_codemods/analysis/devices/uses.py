@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...flow.closure import without_fault
 from ..inference.library_types import RUNTIME
@@ -105,7 +105,7 @@ class MovedTo:
         receivers, moves = [], False
         for node in index.names_below(target.function, name):
             use = _use(node, index.parents, scope)
-            receiver = self._receiver(target, use, scope)
+            receiver = self._receiver(target, use)
             if receiver is not None:
                 receivers.append(receiver)
             elif not (use.moves or use.harmless):  # also a new binding of the name
@@ -114,9 +114,9 @@ class MovedTo:
         # What is only given to calls that take any device is content with a number.
         return receivers if moves or receivers else None
 
-    def _receiver(self, target: Target, use: DeviceUse, scope: Scope) -> tuple[Target, str] | None:
+    def _receiver(self, target: Target, use: DeviceUse) -> tuple[Target, str] | None:
         """Return the parameter of another function that receives the parameter by `use`."""
-        handed = use.call and self.callees.handed(target.view, use.call, scope)
+        handed = use.call and self.callees.handed(target.view, use.call)
         if not handed or handed.target is None or handed.later:
             return None
         names = (n for n, argument in filled(handed, handed.target) if argument is use.node)
@@ -124,18 +124,13 @@ class MovedTo:
         return (handed.target, name) if name is not None else None
 
 
-def is_calculated_with(index: Index, device: ast.expr, scope: Scope) -> bool:
+def is_calculated_with(index: Index, device: ast.expr) -> bool:
     """True if something else than a device would fail or change the meaning there: `if device < 0:`, `device + 1`.
 
-    `device` is a name, attribute or subscript, and stands in `scope`.
+    `device` is a name, attribute or subscript.
     """
-    if isinstance(device, ast.Name):
-        found = scope.find(device.id)
-        uses: list[ast.expr] = []
-        if found is not None:
-            uses = [node for node, _ in index.names_of(found[0], device.id)]
-    else:
-        uses = index.spelled(device)
+    is_name = isinstance(device, ast.Name)
+    uses: list[Any] = index.same(device) if is_name else index.spelled(device)  # type: ignore[arg-type]
     return any(_is_operand(index.parents.get(use)) for use in uses)
 
 

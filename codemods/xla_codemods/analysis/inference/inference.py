@@ -45,8 +45,8 @@ from .values import (
     of,
 )
 
-# (parameter, function, name of its class or "") -> what is passed for it
-Handed = Callable[[str, FunctionNode, str], Iterator[Value]]
+# The values that other modules pass for a parameter of a function.
+Passed = Callable[[str, FunctionNode], Iterator[Value]]
 _PROPERTIES = frozenset({"property", "cached_property", "lazy_property"})
 _MAX_DEPTH = 60
 _MAX_WORK = 20_000  # evaluations
@@ -72,7 +72,7 @@ class Inference:
         self.expressions = expressions
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.elsewhere: Callable[[str], Value] | None = None  # what names of other modules return
-        self.handed: Handed | None = None  # what other modules pass for a parameter
+        self.passed: Passed | None = None
         # whether another module makes CUDA the default of what calling this name makes
         self.has_default: Callable[[str], bool] | None = None
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
@@ -334,9 +334,8 @@ class Inference:
             argument = argument_for(name, function, call, skip_self=method)
             if argument is not None:
                 yield self.value(argument, scope)
-        if self.handed is not None and isinstance(owner, (ast.Module, ast.ClassDef)):
-            home = owner.name if isinstance(owner, ast.ClassDef) else ""
-            yield from self.handed(name, function, home)
+        if self.passed is not None:
+            yield from self.passed(name, function)
 
     def _others(
         self, name: str, function: FunctionNode, call: ast.Call, scope: Scope, skipped: int

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach
+from ...flow.edges import sources
 from ..inference.values import CLASS
-from ..scopes import Binding, FunctionNode, Scope, resolve
+from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
 from .files import is_of_others
 
@@ -79,17 +80,17 @@ class Callees:
             self._views[path] = View(index, path, self.home.project) if index else None
         return self._views[path]
 
-    def handed(self, view: View, call: ast.Call, scope: Scope) -> Handed | None:
+    def handed(self, view: View, call: ast.Call) -> Handed | None:
         """Return what `call` passes to a function of the project; None if the function is unknown."""
         last = name_of(call.func)
         if last in PREPARING:
-            prepared = self._prepared(view, call, scope, last)
+            prepared = self._prepared(view, call, last)
             if prepared is not None:
                 return prepared
-        target = self.called(view, call.func, scope)
+        target = self.called(view, call.func)
         return Handed(target, call.args, call.keywords) if target is not None else None
 
-    def _prepared(self, view: View, call: ast.Call, scope: Scope, last: str) -> Handed | None:
+    def _prepared(self, view: View, call: ast.Call, last: str) -> Handed | None:
         function = keyword(call, "target") or keyword(call, "fn") or keyword(call, "f")
         rest = call.args
         if function is None:
@@ -98,11 +99,9 @@ class Callees:
             function, rest = call.args[0], call.args[1:]
         first = 1 if last in _SPAWNING else 0
         if isinstance(function, ast.Call):  # mp.spawn(partial(work, args), ...)
-            inner = self.handed(view, function, scope)
-            if inner is None or not inner.later:
-                return None
-            return inner._replace(first=first)
-        target = self.called(view, function, scope)
+            inner = self.handed(view, function)
+            return inner._replace(first=first) if inner is not None and inner.later else None
+        target = self.called(view, function)
         if target is None:
             return None
         if last == "partial":
@@ -115,29 +114,29 @@ class Callees:
 
     # Names to functions.
 
-    def called(self, view: View, func: ast.expr, scope: Scope) -> Target | None:
+    def called(self, view: View, func: ast.expr) -> Target | None:
         """The function that calling `func` runs: of a class its `__init__`."""
-        dotted = resolve(func, scope)
+        index = view.indexed
+        dotted = index.dotted(func)
         if dotted is not None:
             return self._imported(view, dotted)
-        if isinstance(func, ast.Name) and scope.find(func.id) is None:
-            homes = view.indexed.module.stars
-            brought = (self._imported(view, f"{home}.{func.id}") for home in homes)
+        if isinstance(func, ast.Name) and index.scope(func).find(func.id) is None:
+            brought = (self._imported(view, f"{home}.{func.id}") for home in index.module.stars)
             return next((target for target in brought if target is not None), None)
         if isinstance(func, ast.Attribute) and _is_super(func.value):
-            around = self.class_around(view, scope)
+            around = index.class_around(func)
             base = self._base(view, around) if around is not None else None
             return self.method(*base, func.attr) if base is not None else None
-        value = view.indexed.inference.value(func, scope)
+        value = index.value(func)
         if isinstance(value.definition, _FUNCTIONS):
-            owner = self._class_around(view, value.definition)
-            return Target(view, value.definition, owner)
+            return self.target(view, value.definition)
         if isinstance(value.definition, ast.ClassDef):
             name = ("__init__",) if value.has(CLASS) else tuple(sorted(CALLED_AS_INSTANCE))
             return self._first_method(view, value.definition, name)
         if isinstance(func, ast.Attribute):
-            return self._method(view, func, scope)
-        made = self.class_of(view, func, scope)
+            found = self.class_of(view, func.value)
+            return self.method(*found, func.attr) if found is not None else None
+        made = self.class_of(view, func)
         return self._first_method(*made, tuple(sorted(CALLED_AS_INSTANCE))) if made else None
 
     def _first_method(
@@ -187,99 +186,49 @@ class Callees:
 
     def attributes(
         self, view: View, definition: ast.ClassDef, name: str
-    ) -> Iterator[tuple[View, Binding, Scope]]:
+    ) -> Iterator[tuple[View, Binding]]:
         """What gives an instance of a class, or of what it derives from, its attribute `name`."""
         for of, owner in self.lineage(view, definition):
             if owner in of.indexed.inference.scopes:
                 bound = of.indexed.inference.class_attributes(owner).get(name, ())
-                yield from ((of, b, home) for b, home in bound if b.how == "assign")
+                yield from ((of, b) for b, _ in bound if b.how == "assign")
 
     def _base(self, view: View, definition: ast.ClassDef) -> tuple[View, ast.ClassDef] | None:
-        for base in definition.bases:
-            found = self._class(view, base, view.indexed.scope(definition))
-            if found is not None:
-                return found
-        return None
+        found = (self._class(view, base) for base in definition.bases)
+        return next((base for base in found if base is not None), None)
 
-    def _class(self, view: View, node: ast.expr, scope: Scope) -> tuple[View, ast.ClassDef] | None:
-        dotted = resolve(node, scope)
+    def _class(self, view: View, node: ast.expr) -> tuple[View, ast.ClassDef] | None:
+        dotted = view.indexed.dotted(node)
         if dotted is not None:
             found = self.defined(view, dotted)
             if found is not None and isinstance(found[1], ast.ClassDef):
                 return found[0], found[1]
             return None
-        value = view.indexed.inference.value(node, scope)
+        value = view.indexed.value(node)
         if value.has(CLASS) and isinstance(value.definition, ast.ClassDef):
             return view, value.definition
         return None
 
-    def _method(self, view: View, func: ast.Attribute, scope: Scope) -> Target | None:
-        found = self.class_of(view, func.value, scope)
-        return self.method(*found, func.attr) if found is not None else None
-
-    def class_of(
-        self, view: View, node: ast.expr, scope: Scope
-    ) -> tuple[View, ast.ClassDef] | None:
-        """The class that `node` is an instance of: the file's own, or one of another module that it was made by."""
-        definition = view.indexed.inference.value(node, scope).definition
+    def class_of(self, view: View, node: ast.expr) -> tuple[View, ast.ClassDef] | None:
+        """Return the class of the program that `node` is an instance of."""
+        definition = view.indexed.value(node).definition
         if isinstance(definition, ast.ClassDef):
             return view, definition
-        for made, home in self._made_by(view, node, scope):
-            if isinstance(made, ast.Call):
-                found = self._class(view, made.func, home)
-                if found is not None:
-                    return found
-        return None
+        made = (each for each in (node, *sources(view.indexed, node)) if isinstance(each, ast.Call))
+        classes = (self._class(view, call.func) for call in made)
+        return next((found for found in classes if found is not None), None)
 
-    def object_class(
-        self, view: View, node: ast.expr, scope: Scope
-    ) -> tuple[View, ast.ClassDef] | None:
+    def object_class(self, view: View, node: ast.expr) -> tuple[View, ast.ClassDef] | None:
         """Return the class that `node` is an instance of, also of `self`."""
-        found = self.class_of(view, node, scope)
-        if found is None and isinstance(node, ast.Name) and node.id == "self":
-            around = self.class_around(view, scope)
-            found = (view, around) if around is not None else None
-        return found
+        around = view.indexed.class_around(node) if name_of(node) == "self" else None
+        return self.class_of(view, node) or ((view, around) if around is not None else None)
 
-    def _made_by(
-        self, view: View, node: ast.expr, scope: Scope
-    ) -> Iterator[tuple[ast.expr | None, Scope]]:
-        match node:
-            case ast.Call():
-                yield node, scope
-            case ast.Name(id=name):
-                found = scope.find(name)
-                for binding in found[1] if found else ():
-                    yield binding.whole, found[0] if found else scope
-            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
-                around = self.class_around(view, scope)
-                if around is not None and around in view.indexed.inference.scopes:
-                    for binding, home in view.indexed.inference.class_attributes(around).get(
-                        name, ()
-                    ):
-                        yield binding.value, home
-
-    def target_of(self, scope: Scope, view: View) -> Target | None:
-        """The function that `scope` is the inside of."""
-        function = scope.node
+    def target(self, view: View, function: ast.AST) -> Target | None:
+        """Return `function` of the module of `view` with its class; None if the node is no function."""
         if not isinstance(function, _FUNCTIONS):
             return None
-        around = scope.parent.node if scope.parent is not None else None
+        around = view.indexed.scope(function).node
         return Target(view, function, around if isinstance(around, ast.ClassDef) else None)
-
-    def class_around(self, view: View, scope: Scope) -> ast.ClassDef | None:
-        """The class that code in `scope` is of."""
-        current: Scope | None = scope
-        while current is not None:
-            if isinstance(current.node, ast.ClassDef):
-                return current.node
-            current = current.parent
-        return None
-
-    def _class_around(self, view: View, function: FunctionNode) -> ast.ClassDef | None:
-        scope = view.indexed.inference.scopes.get(function)
-        around = scope.parent.node if scope is not None and scope.parent is not None else None
-        return around if isinstance(around, ast.ClassDef) else None
 
 
 def _is_super(node: ast.expr) -> bool:
@@ -311,12 +260,5 @@ def filled(handed: Handed, target: Target) -> Iterator[tuple[str, ast.expr]]:
 
 
 def scope_of(target: Target) -> Scope:
-    """The scope of its function, be it indexed or not."""
-    inference = target.view.indexed.inference
-    known = inference.scopes.get(target.function)
-    if known is not None:
-        return known
-    around = inference.module
-    if target.owner is not None:
-        around = inference.inner(target.owner, around)
-    return inference.inner(target.function, around)
+    """Return the scope inside the function."""
+    return target.view.indexed.scope(target.function.body[0])

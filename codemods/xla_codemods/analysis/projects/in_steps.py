@@ -6,7 +6,8 @@ Functions are known by the name by which their own module calls them: `step(x)` 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from ...flow.closure import reach
@@ -15,8 +16,8 @@ from ..inference.values import MODULE
 from ..loops import scaled_by_name
 from ..nodes import walk
 from ..once import once
-from ..scopes import FunctionNode, Scope
-from ..syntax import argument_for, position, walk_body
+from ..scopes import FunctionNode, Scope, resolve
+from ..syntax import argument_for, name_of, position, walk_body
 
 _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -42,10 +43,9 @@ def is_in_a_step(node: ast.AST, home: Index) -> bool:
 
 def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
     """True if `node` stands in a loop or function that computes gradients as well."""
-    around = set(_repeated_around(node, home))
-    return any(
-        not around.isdisjoint(_repeated_around(call, home)) for call, _ in home.calls_of("backward")
-    )
+    around = {around for around in home.ancestors(node) if isinstance(around, _REPEATED)}
+    calls = home.calls_of("backward")
+    return any(not around.isdisjoint(home.ancestors(call)) for call, _ in calls)
 
 
 @once
@@ -101,6 +101,33 @@ def _own_backward_calls(home: Index) -> list[ast.AST]:
     return [*(call for call, _ in home.calls_of("backward")), *scaled]
 
 
+def is_repeated(calls: Iterable[ast.AST], home: Index) -> bool:
+    """Return True if one of `calls` runs in each turn of a loop, or a loop calls the function around it."""
+
+    def around(call: ast.AST) -> list[ast.Call]:
+        function = home.function(call)
+        return calls_by_name(function.name, home) if function is not None else []
+
+    return any(
+        isinstance(around, _LOOPS) and child in around.body
+        for call in reach(calls, around)
+        for child, around in above(call, home)
+    )
+
+
+def calls_by_name(name: str, home: Index) -> list[ast.Call]:
+    """Return the calls of `name`, and those that receive it to call it."""
+    return [*(call for call, _ in home.calls_of(name)), *passes_method(name, home)]
+
+
+def passes_method(name: str, home: Index) -> Iterator[ast.Call]:
+    """Yield the calls that receive the method `name` of an object to call it: `retry(trainer.train_step, batch)`."""
+    for node, scope in home.attributes(name):
+        call = home.parent(node)
+        if isinstance(call, ast.Call) and node in call.args and resolve(node, scope) is None:
+            yield call
+
+
 def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
     """The calls of the function around `node`, unless a condition decides whether `node` runs."""
     chain = list(above(node, home))
@@ -133,33 +160,21 @@ def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
 
 def above(node: ast.AST, home: Index) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Yield the nodes around `node`, each with its parent, up to the function or class around."""
-    child = node
-    while (around := home.parents.get(child)) is not None and not isinstance(around, _DEFINED):
-        yield child, around
-        child = around
+    return takewhile(lambda pair: not isinstance(pair[1], _DEFINED), home.upward(node))
 
 
-def _repeated_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
-    """The loops and functions that `node` stands in."""
-    current: ast.AST | None = node
-    while current is not None:
-        if isinstance(current, _REPEATED):
-            yield current
-        current = home.parents.get(current)
-
-
-def tensor_behind(argument: ast.expr, scope: Scope, index: Index) -> ast.expr | None:
+def tensor_behind(argument: ast.expr, index: Index) -> ast.expr | None:
     """`loss` of `loss.item()`, and of a name for that, while `loss` is what it was."""
     if not isinstance(argument, ast.Name):
         return _read(argument)
-    found = scope.find(argument.id)
-    if found is None or found[0] is not scope or len(found[1]) != 1:
+    scope = index.scope(argument)
+    if len(scope.bindings.get(argument.id, ())) != 1:
         return None
-    (bound,) = found[1]
+    (bound,) = scope.bindings[argument.id]
     tensor = _read(bound.whole)
-    if not isinstance(tensor, ast.Name) or not _is_computed(tensor, scope):
+    if not isinstance(tensor, ast.Name) or not _is_computed(tensor, index):
         return None
-    return None if _changes(tensor, argument, scope, index) else tensor
+    return None if _changes(tensor, argument, index) else tensor
 
 
 def _read(node: ast.expr | None) -> ast.expr | None:
@@ -169,46 +184,37 @@ def _read(node: ast.expr | None) -> ast.expr | None:
     return None
 
 
-def _is_computed(tensor: ast.Name, scope: Scope) -> bool:
-    """True for a result, which is no parameter that the optimizer changes."""
-    found = scope.find(tensor.id)
-    return found is not None and all(
+def _is_computed(tensor: ast.Name, home: Index) -> bool:
+    """Return True for a result, which is no parameter that the optimizer changes."""
+    bindings = home.bindings(tensor)
+    return bool(bindings) and all(
         b.how in {"assign", "augment"} and isinstance(b.value, (ast.Call, ast.BinOp))
-        for b in found[1]
+        for b in bindings
     )
 
 
-def _changes(tensor: ast.Name, until: ast.expr, scope: Scope, index: Index) -> bool:
-    """True if `tensor` may be another, or hold another value, at `until`, which stands below."""
-    if position(until) < position(tensor):
-        return True
-    for node, inner in index.of(ast.Name):
-        between = position(tensor) < position(node) < position(until)
-        if node.id != tensor.id or inner is not scope or not between:
-            continue
-        if not isinstance(node.ctx, ast.Load) or _is_in_place(node, index):
-            return True
-    return False
+def _changes(tensor: ast.Name, until: ast.expr, home: Index) -> bool:
+    """Return True if `tensor` may be another, or hold another value, at `until`, which stands below."""
+    uses = [use for use in home.same(tensor) if position(tensor) < position(use) < position(until)]
+    is_changed = any(not isinstance(u.ctx, ast.Load) or _is_in_place(u, home) for u in uses)
+    return is_changed or position(until) < position(tensor)
 
 
-def _is_in_place(node: ast.AST, index: Index) -> bool:
-    """True for `loss.mul_(2)` and `loss.data.div_(n)`."""
-    while isinstance(parent := index.parents.get(node), ast.Attribute):
-        if parent.attr.endswith("_"):
-            return True
-        node = parent
-    return False
+def _is_in_place(node: ast.AST, home: Index) -> bool:
+    """Return True for `loss.mul_(2)` and `loss.data.div_(n)`."""
+    attributes = takewhile(lambda around: isinstance(around, ast.Attribute), home.ancestors(node))
+    return any(name_of(each).endswith("_") for each in attributes)
 
 
-class ElementCall(NamedTuple):
-    """A call that runs a method of each element; `passes` has the arguments that the method receives."""
+class Call(NamedTuple):
+    """A call that runs a function, in the module `home`; `passes` has the arguments that the function receives."""
 
     node: ast.Call
-    scope: Scope
+    home: Index
     passes: ast.Call
 
 
-def on_elements(method: str, home: Index) -> Iterator[ElementCall]:
+def on_elements(method: str, home: Index) -> Iterator[Call]:
     """Yield the calls that run `method` of each element, in the module of `home`.
 
     `hook.after_step(self)` of `for hook in self.hooks`, and `self.call("after_step")` if `call` runs
@@ -217,11 +223,11 @@ def on_elements(method: str, home: Index) -> Iterator[ElementCall]:
     for node, scope in home.calls_of(method):
         match node.func:
             case ast.Attribute(value=ast.Name(id=name)) if is_an_element(name, scope):
-                yield ElementCall(node, scope, node)
+                yield Call(node, home, node)
     for runner, run in sorted(home.cached(_run_by_name).items()):
-        for call, scope in home.calls_of(runner):
+        for call, _ in home.calls_of(runner):
             if any(isinstance(a, ast.Constant) and a.value == method for a in call.args):
-                yield ElementCall(call, scope, _passed(call, *run))
+                yield Call(call, home, _passed(call, *run))
 
 
 def is_an_element(name: str, scope: Scope) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
-from ..scopes import Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
 from .callees import PREPARING, Callees, Handed, Target, View, filled
 
@@ -24,7 +22,6 @@ class PassedArgument(NamedTuple):
     """What is passed for a parameter; `sure`: by a plain call of what is surely this function."""
 
     node: ast.expr
-    scope: Scope
     view: View
     sure: bool
 
@@ -42,7 +39,6 @@ class PassedArguments:
 
     def __init__(self, callees: Callees) -> None:
         self.callees = callees
-        self._handing: dict[str, list[tuple[ast.Call, Scope]]] = {}
         self._known: dict[ast.AST, list[tuple[str, PassedArgument]]] = {}
 
     def of(self, target: Target, name: str) -> Iterator[PassedArgument]:
@@ -54,13 +50,19 @@ class PassedArguments:
             if parameter == name:
                 yield argument
 
+    def of_parameter(self, view: View, name: ast.Name) -> Iterator[PassedArgument]:
+        """Yield the arguments for the parameter `name` of the function that it stands in."""
+        found = view.indexed.scope(name).find(name.id)
+        target = self.callees.target(view, found[0].node) if found is not None else None
+        yield from self.of(target, name.id) if target is not None else ()
+
     def _found(self, target: Target) -> Iterator[tuple[str, PassedArgument]]:
         names = [arg.arg for arg in (*target.function.args.args, *target.function.args.kwonlyargs)]
-        for view, call, scope in self._calls(target):
-            handed = self.callees.handed(view, call, scope)
+        for view, call in self._calls(target):
+            handed = self.callees.handed(view, call)
             known = handed is not None and handed.target is not None
             if handed is None or handed.target is None:
-                if target.owner is None or resolve(call.func, scope) is not None:
+                if target.owner is None or view.indexed.dotted(call.func) is not None:
                     continue
                 if not isinstance(call.func, ast.Attribute):
                     continue
@@ -69,30 +71,28 @@ class PassedArguments:
                 continue
             for parameter, argument in filled(handed, target):
                 if known or _says_so(argument, handed):
-                    yield (
-                        parameter,
-                        PassedArgument(argument, scope, view, known and not handed.later),
-                    )
+                    is_sure = known and not handed.later
+                    yield parameter, PassedArgument(argument, view, is_sure)
             for given in handed.keywords:
                 if given.arg is None:
                     for name in names:
                         node = ast.Subscript(given.value, ast.Constant(name), ast.Load())
-                        for value, home in entries(node, scope, view):
-                            yield name, PassedArgument(value, home, view, False)
+                        for value in entries(node, view):
+                            yield name, PassedArgument(value, view, False)
 
-    def _calls(self, target: Target) -> Iterator[tuple[View, ast.Call, Scope]]:
+    def _calls(self, target: Target) -> Iterator[tuple[View, ast.Call]]:
         function, owner = target.function.name, target.owner
         name = owner.name if owner is not None and function == "__init__" else function
         for view in self._views_around(target):
+            index = view.indexed
             names = {name, *self._local_names(name, view, target)}
             if function == "__init__":
                 names |= {"__init__", *_heirs(name, view), *_heirs(name, target.view)}
             if owner is not None and function in CALLED_AS_INSTANCE:
-                made = [c for c, _ in view.indexed.calls_of(owner.name)]
-                names = {n for c in made for n in names_given(c, view.indexed.parents.get)}
-            for each in sorted(names):
-                yield from ((view, call, scope) for call, scope in view.indexed.calls_of(each))
-            yield from self.preparing(name, view)
+                made = [c for c, _ in index.calls_of(owner.name)]
+                names = {n for c in made for n in names_given(c, index.parent)}
+            for each in (*sorted(names), *PREPARING):
+                yield from ((view, call) for call, _ in index.calls_of(each))
 
     def _views_around(self, target: Target) -> Iterator[View]:
         yield target.view
@@ -120,13 +120,12 @@ class PassedArguments:
                 if found.name == name:
                     yield found.local
 
-    def preparing(self, name: str, view: View) -> Iterator[tuple[View, ast.Call, Scope]]:
-        """Calls that prepare one of a function called `name`."""
-        key = view.path
-        if key not in self._handing:
-            self._handing[key] = [c for word in PREPARING for c in view.indexed.calls_of(word)]
-        for call, scope in self._handing[key]:
-            yield view, call, scope
+    def preparing(self, target: Target) -> Iterator[Handed]:
+        """Yield what calls in the module of `target` pass to functions that run in another process, or later."""
+        for word in PREPARING:
+            for call, _ in target.view.indexed.calls_of(word):
+                handed = self.callees.handed(target.view, call)
+                yield from [handed] if handed is not None else []
 
 
 def _says_so(argument: ast.expr, handed: Handed) -> bool:
@@ -145,33 +144,24 @@ def _heirs(name: str, view: View) -> set[str]:
     }
 
 
-Given = tuple[ast.expr, Scope]  # an assigned value, and the scope of its expression
-
-
-def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[Given]:
+def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[ast.expr]:
     """What an owner of the same name is given for the same attribute or entry, in the module of `view`."""
     wanted = _place(node)
-    if wanted is None:
-        return
-    yield from _assignments(view).get(wanted, ())
-    if isinstance(node, ast.Attribute):
+    if wanted is not None:
+        yield from view.indexed.cached(_assignments).get(wanted, ())
+    if wanted is not None and isinstance(node, ast.Attribute):
         yield from _options(node.attr, view)
 
 
-_known: WeakKeyDictionary[Index, dict[tuple[str, str], list[Given]]] = WeakKeyDictionary()
-
-
-def _assignments(view: View) -> dict[tuple[str, str], list[Given]]:
+def _assignments(index: Index) -> dict[tuple[str, str], list[ast.expr]]:
     """Owner and name -> what the module assigns there."""
-    found = _known.get(view.indexed)
-    if found is None:
-        found = _known[view.indexed] = {}
-        for assign, scope in view.indexed.of(ast.Assign):
-            for target in assign.targets:
-                if isinstance(target, (ast.Attribute, ast.Subscript)):
-                    place = _place(target)
-                    if place is not None:
-                        found.setdefault(place, []).append((assign.value, scope))
+    found: dict[tuple[str, str], list[ast.expr]] = {}
+    for assign, _ in index.of(ast.Assign):
+        for target in assign.targets:
+            if isinstance(target, (ast.Attribute, ast.Subscript)):
+                place = _place(target)
+                if place is not None:
+                    found.setdefault(place, []).append(assign.value)
     return found
 
 
@@ -185,16 +175,16 @@ def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     return None
 
 
-def _options(name: str, view: View) -> Iterator[Given]:
+def _options(name: str, view: View) -> Iterator[ast.expr]:
     """The default of an option of the command line that is a number: `add_argument("--device", type=int, default=0)`."""
-    for call, scope in view.indexed.calls_of("add_argument"):
+    for call, _ in view.indexed.calls_of("add_argument"):
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
         kind, default = keyword(call, "type"), keyword(call, "default")
         if f"--{name.replace('_', '-')}" in texts or f"--{name}" in texts:
             if isinstance(kind, ast.Name) and kind.id == "int":
-                yield ast.copy_location(ast.Constant(0), call), scope
+                yield ast.copy_location(ast.Constant(0), call)
             elif default is not None:
-                yield default, scope
+                yield default
 
 
 def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
@@ -212,26 +202,20 @@ def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
     )
 
 
-def entries(node: ast.Attribute | ast.Subscript, scope: Scope, view: View) -> Iterator[Given]:
+def entries(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[ast.expr]:
     """What a dict, or a namespace that is made of named values, has for the entry or attribute `node`."""
     place = _place(node)
-    found = scope.find(node.value.id) if isinstance(node.value, ast.Name) else None
-    made: list[Given] = []
-    if isinstance(node.value, (ast.Dict, ast.Call)):
-        made = [(node.value, scope)]
-    elif found is not None:
-        made = [
-            (b.value, found[0]) for b in found[1] if b.how == "assign" and b.value and not b.path
-        ]
     if place is None:
         return
-    for value, home in made:
-        for entry in _of_display(value, place[1]):
-            yield entry, home
+    made: list[ast.expr] = [node.value]
+    if not isinstance(node.value, (ast.Dict, ast.Call)):
+        bindings = view.indexed.bindings(node.value)
+        made = [b.whole for b in bindings if b.how == "assign" and b.whole is not None]
+    for value in made:
+        yield from _of_display(value, place[1])
         if isinstance(node, ast.Attribute) and isinstance(value, ast.Call):
             default = _field(value, place[1], view)
-            if default is not None:
-                yield default, view.indexed.module
+            yield from [default] if default is not None else []
     if isinstance(node.value, ast.Name) and isinstance(node, ast.Subscript):
         yield from assigned_to(node, view)
 

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .. import flow
 from ..devices.specs import leaves
-from ..scopes import ITERATED, Scope, resolve
+from ..scopes import ITERATED
 from ..syntax import returned
-from .callees import Target, View, filled, scope_of
+from .callees import Target, View, filled
 from .passed_arguments import PassedArguments, assigned_to
 
 # `x = x[0]` would add an index for each iteration, and functions that pass parts to each other multiply the paths.
@@ -24,7 +23,6 @@ class Place(NamedTuple):
     """
 
     node: ast.expr
-    scope: Scope
     view: View
     path: tuple[int | str, ...] = ()
 
@@ -38,11 +36,11 @@ class ValueSources:
 
     def of(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from."""
-        node, scope, view, path = place
+        node, view, path = place
         if len(path) > _LONGEST_PATH:
             return
         if path and str(path[0]).endswith("()"):  # a method's result
-            found = self.callees.object_class(view, node, scope)
+            found = self.callees.object_class(view, node)
             method = found and self.callees.method(*found, str(path[0])[:-2])
             if method is not None:
                 yield from _returned(method, path[1:])
@@ -57,40 +55,39 @@ class ValueSources:
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
                 first, *rest = path
                 if first == ITERATED:
-                    yield from (Place(e, scope, view, tuple(rest)) for e in elements)
+                    yield from (Place(e, view, tuple(rest)) for e in elements)
                 elif isinstance(first, int) and -len(elements) <= first < len(elements):
-                    yield Place(elements[first], scope, view, tuple(rest))
+                    yield Place(elements[first], view, tuple(rest))
             case ast.Dict(keys=keys, values=values) if path:
                 for entry, value in zip(keys, values):
                     if isinstance(entry, ast.Constant) and entry.value == path[0]:
-                        yield Place(value, scope, view, path[1:])
+                        yield Place(value, view, path[1:])
             case ast.Starred(value=several):
-                yield Place(several, scope, view, (ITERATED, *path))
+                yield Place(several, view, (ITERATED, *path))
             case ast.Call(func=ast.Name(id="list" | "tuple"), args=[several]) if path:
                 yield place._replace(node=several)
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) if path:
-                inner = view.indexed.inference.inner(node, scope)
-                yield Place(element, inner, view, path[1:])
+                yield Place(element, view, path[1:])
             case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):
-                yield Place(owner, scope, view, (step, *path))
-                yield from (Place(v, home, view, path) for v, home in assigned_to(node, view))
+                yield Place(owner, view, (step, *path))
+                yield from (Place(value, view, path) for value in assigned_to(node, view))
             case ast.Name():
                 yield from self._of_name(node, place)
             case ast.Attribute():
                 yield from self._of_attribute(node, place)
             case ast.Call(func=func):
-                target = self.callees.called(view, func, scope)
+                target = self.callees.called(view, func)
                 if target is not None and target.function.name != "__init__":
                     yield from self._of_call(node, target, place)
                 elif target is None and isinstance(func, ast.Attribute):
-                    yield Place(func.value, scope, view, (f"{func.attr}()", *path))
+                    yield Place(func.value, view, (f"{func.attr}()", *path))
 
     def _of_call(self, call: ast.Call, target: Target, place: Place) -> Iterator[Place]:
         """Yield what `target` returns; of a parameter what `call` passes, not what other calls do."""
-        handed = self.callees.handed(place.view, call, place.scope)
+        handed = self.callees.handed(place.view, call)
         given = dict(filled(handed, target)) if handed is not None else {}
         for result in _returned(target, place.path):
-            parts = [(part, _parameter(part, result.scope)) for part in leaves(result.node)]
+            parts = [(part, _parameter(part, result.view)) for part in leaves(result.node)]
             if not any(name in given for _, name in parts):
                 yield result
                 continue
@@ -100,14 +97,12 @@ class ValueSources:
 
     def _of_name(self, node: ast.Name, place: Place) -> Iterator[Place]:
         view, path = place.view, place.path
-        home, bindings = place.scope.find(node.id) or (place.scope, [])
-        for binding in flow.reaching(bindings, node, home, view.indexed.parents):
+        for binding in view.indexed.reaching(node):
             if binding.how in {"assign", "for"} and binding.value is not None:
-                yield Place(binding.value, home, view, (*binding.path, *path))
+                yield Place(binding.value, view, (*binding.path, *path))
             elif binding.how == "parameter" and isinstance(binding.node, ast.arg):
-                target = self.callees.target_of(home, view)
-                given = self.passed.of(target, binding.node.arg) if target is not None else ()
-                yield from (Place(*argument[:3], path) for argument in given)
+                given = self.passed.of_parameter(view, node)
+                yield from (Place(*argument[:2], path) for argument in given)
             elif binding.how == "import":
                 yield from self.imported(binding.dotted, view, path)
 
@@ -119,35 +114,35 @@ class ValueSources:
         bound = modules.bound(dotted, view.path) if modules is not None else None
         there = self.callees.view(bound[1]) if bound is not None else None
         if bound is not None and bound[0].how == "assign" and there not in (None, view):
-            value, module = bound[0].value, there.indexed.module
+            value = bound[0].value
             if value is not None:
-                yield Place(value, module, there, (*bound[0].path, *path))
+                yield Place(value, there, (*bound[0].path, *path))
 
     def _of_attribute(self, node: ast.Attribute, place: Place) -> Iterator[Place]:
-        _, scope, view, path = place
-        dotted = resolve(node, scope)
+        _, view, path = place
+        dotted = view.indexed.dotted(node)
         if dotted is not None:
             yield from self.imported(dotted, view, path)
             return
-        found = self.callees.object_class(view, node.value, scope)
+        found = self.callees.object_class(view, node.value)
         if found is None:
-            yield from (Place(v, home, view, path) for v, home in assigned_to(node, view))
+            yield from (Place(value, view, path) for value in assigned_to(node, view))
             return
-        for of, binding, home in self.callees.attributes(*found, node.attr):
+        for of, binding in self.callees.attributes(*found, node.attr):
             if binding.value is not None:
-                yield Place(binding.value, home, of, (*binding.path, *path))
+                yield Place(binding.value, of, (*binding.path, *path))
         computed = self.callees.method(*found, node.attr)
         if computed is not None:
             yield from _returned(computed, path)
 
 
-def _parameter(node: ast.expr, scope: Scope) -> str:
-    """Return the name of `node` if it is only a parameter of the function of `scope`, otherwise ""."""
-    bindings = scope.bindings.get(node.id, ()) if isinstance(node, ast.Name) else ()
+def _parameter(node: ast.expr, view: View) -> str:
+    """Return the name of `node` if it is only a parameter of its function, otherwise ""."""
+    own = view.indexed.scope(node).bindings
+    bindings = own.get(node.id, ()) if isinstance(node, ast.Name) else ()
     is_parameter = bool(bindings) and all(b.how == "parameter" for b in bindings)
     return node.id if isinstance(node, ast.Name) and is_parameter else ""
 
 
 def _returned(target: Target, path: tuple[int | str, ...]) -> Iterator[Place]:
-    home = scope_of(target)
-    yield from (Place(value, home, target.view, path) for value in returned(target.function))
+    yield from (Place(value, target.view, path) for value in returned(target.function))

@@ -53,22 +53,19 @@ def is_an_action(script: Script, node: ast.AST) -> bool:
 
 
 def _is_passed_to_an_environment(script: Script, node: ast.AST) -> bool:
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         if isinstance(ancestor, ast.stmt):
             return False
         match ancestor:
             case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
                 is_passed = isinstance(child, (ast.expr, ast.keyword))
                 return is_passed and _is_unpacked(script, ancestor)
-        child = ancestor
     return False
 
 
 def _uses(script: Script, node: ast.AST) -> list[ast.AST]:
     """Return the next uses of the value of `node`: calls of its function, reads of its name."""
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         match ancestor:
             case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
                 return []
@@ -81,7 +78,6 @@ def _uses(script: Script, node: ast.AST) -> list[ast.AST]:
                 return [use for use in uses if isinstance(use.ctx, ast.Load)]
             case ast.stmt():
                 return []
-        child = ancestor
     return []
 
 

@@ -44,13 +44,11 @@ def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
 def _test_around(script: Script, move: ast.AST, loop: Loop) -> ast.expr | None:
     """The test of the outermost `if flag:` in `loop` in whose body `move` stands."""
     found = None
-    child = move
-    for ancestor in script.ancestors(move):
+    for child, ancestor in script.upward(move):
         if ancestor is loop.node:
             return found
         if isinstance(ancestor, ast.If) and child in ancestor.body and _text(script, ancestor.test):
             found = ancestor.test
-        child = ancestor
     return None
 
 

@@ -18,8 +18,7 @@ from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..once import once
-from ..projects.callers import handed_to
-from ..projects.in_steps import is_an_element
+from ..projects.in_steps import calls_by_name, is_an_element, is_repeated
 from ..scopes import FunctionNode
 from ..syntax import evaluated, name_of
 from .acting import unmarked_evaluations
@@ -60,7 +59,7 @@ def turns(script: Script) -> tuple[Turn, ...]:
         found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
     functions = [function for function, _ in script.index.of(ast.FunctionDef)]
-    found += [Turn(f, f.body) for f in functions if script.is_called_in_steps(f)]
+    found += [Turn(f, f.body) for f in functions if script.callers.take_part_in_steps(f)]
     return (*found, *of_frameworks(script))
 
 
@@ -80,9 +79,9 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     found = [
         function
         for function in left
-        if _is_called_in_a_loop(script, function.name)
+        if is_repeated(calls_by_name(function.name, script.index), script.index)
         or _is_callable_in_a_loop(script, function)
-        or _is_called_in_a_loop_elsewhere(script, function)
+        or script.callers.call_in_a_loop(function)
         or _is_a_step_for_others(script, function)
     ]
     called: dict[FunctionNode | None, list[ast.FunctionDef]] = {}
@@ -91,29 +90,6 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
             called.setdefault(script.function(call), []).append(function)
     reached = reach(found, lambda caller: called.get(caller, ()))
     return sorted(reached, key=lambda function: function.lineno)
-
-
-def _is_called_in_a_loop(script: Script, name: str) -> bool:
-    """Return True if a loop calls the function `name`, or a function that calls it."""
-
-    def named(name: str) -> list[ast.Call]:
-        return [*(c for c, _ in script.index.calls_of(name)), *handed_to(name, script.index)]
-
-    def called(call: ast.Call) -> list[ast.Call]:
-        function = script.function(call)
-        return named(function.name) if isinstance(function, ast.FunctionDef) else []
-
-    calls = reach(named(name), called)
-    return any(isinstance(a, _LOOPS) for call in calls for a in script.ancestors(call))
-
-
-def _is_called_in_a_loop_elsewhere(script: Script, function: ast.FunctionDef) -> bool:
-    """`for batch in loader: train_step(model, batch)`, in another module of the project."""
-    around = script.parent(function)
-    if script.callers is None or not isinstance(around, (ast.Module, ast.ClassDef)):
-        return False
-    owner = around.name if isinstance(around, ast.ClassDef) else ""
-    return script.callers.is_called_in_a_loop(function, owner)
 
 
 def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:

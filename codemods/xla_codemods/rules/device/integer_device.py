@@ -263,7 +263,7 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     (target, *more) = assign.targets
     if more or not named_like_a_device(target) or script.device_literals.is_chosen(assign.value):
         return
-    if is_calculated_with(script.index, target, scope):
+    if is_calculated_with(script.index, target):
         return  # `if device < 0:` fails for a device; it becomes one where something is moved
     parts = leaves(assign.value)
     indices = [

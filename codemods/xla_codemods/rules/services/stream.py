@@ -259,11 +259,9 @@ def _named(script: Script) -> Iterator[Finding]:
 
 
 def _is_in_a_branch_that_goes(script: Script, node: ast.AST) -> bool:
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         if isinstance(ancestor, ast.If) and (kept := same_both_ways(script, ancestor)):
             return child in (ancestor.body if kept == "orelse" else ancestor.orelse)
-        child = ancestor
     return False
 
 

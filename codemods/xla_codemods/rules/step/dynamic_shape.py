@@ -519,7 +519,7 @@ def _is_repeated(script: Script, node: ast.AST) -> bool:
 def _runs_often(script: Script, node: ast.AST) -> bool:
     function = script.function(node)
     inside = takewhile(lambda around: around is not function, script.ancestors(node))
-    is_called = function is not None and script.is_called_in_steps(function)
+    is_called = function is not None and script.callers.take_part_in_steps(function)
     return is_called or _is_in_forward(script, node) or any(isinstance(a, _LOOPS) for a in inside)
 
 

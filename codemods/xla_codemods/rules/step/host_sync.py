@@ -319,13 +319,11 @@ def _is_asked_of(script: Script, node: ast.AST) -> bool:
     """True if `node` is an `if`, or stands in the condition of one."""
     if isinstance(node, (ast.If, ast.IfExp)):
         return True
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             return True
         if isinstance(ancestor, ast.stmt):
             return False
-        child = ancestor
     return False
 
 
@@ -346,14 +344,12 @@ def _is_sized_by(taker: ast.AST | None) -> bool:
 
 def _taker(script: Script, node: ast.AST) -> ast.AST | None:
     """Return the slice, call or statement that takes the value of `node`, also after functions of numbers."""
-    child = node
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         match ancestor:
             case ast.Slice() | ast.stmt():
                 return ancestor
             case ast.Call() if child in ancestor.args and name_of(ancestor.func) not in _NUMBERS:
                 return ancestor
-        child = ancestor
     return None
 
 

@@ -26,5 +26,5 @@ def test_parts_of_parts_do_not_multiply() -> None:
     sources = ValueSources(passed_arguments(script))
     home = sources.callees.home
     read = next(n for n in ast.walk(script.tree) if isinstance(n, ast.Name) and n.id == "points")
-    start = Place(read, script.index.scope(read), home)
+    start = Place(read, home)
     assert 100 < len(reach([start], sources.of)) < 1_000

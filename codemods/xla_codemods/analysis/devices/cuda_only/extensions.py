@@ -87,8 +87,7 @@ def is_answer(script: ParsedFile, test: ast.expr) -> ast.FunctionDef | None:
 
     `return x.is_cuda`, `return FAST and x.is_cuda`, and `if x.is_cuda: return True`.
     """
-    child: ast.AST = test
-    for ancestor in script.ancestors(test):
+    for child, ancestor in script.upward(test):
         if isinstance(ancestor, ast.Return):
             break
         if isinstance(ancestor, ast.If):
@@ -99,7 +98,6 @@ def is_answer(script: ParsedFile, test: ast.expr) -> ast.FunctionDef | None:
             ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Call, ast.IfExp)
         ):
             return None
-        child = ancestor
     function = script.function(test)
     return function if isinstance(function, ast.FunctionDef) else None
 

@@ -50,9 +50,8 @@ def is_without_torch(library: str) -> bool:
 def _library(
     script: ParsedFile, node: ast.expr, *, may_be_named: bool, is_device: bool = False
 ) -> str | None:
-    child: ast.AST = node
     chooses = is_device
-    for ancestor in script.ancestors(node):
+    for child, ancestor in script.upward(node):
         match ancestor:
             case ast.BoolOp() | ast.UnaryOp() | ast.Dict():
                 pass
@@ -67,7 +66,6 @@ def _library(
                 return _of_all_uses(script, target, is_device=chooses)
             case _:
                 return None
-        child = ancestor
     return None
 
 

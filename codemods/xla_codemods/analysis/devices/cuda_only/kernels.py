@@ -141,8 +141,7 @@ def _use_chooses(script: ParsedFile, use: ast.expr) -> bool:
 
 def _chooses(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if what `node` decides in its statement is for CUDA only."""
-    child: ast.AST = node
-    for around in script.ancestors(node):
+    for child, around in script.upward(node):
         match around:
             case ast.Call() if _INSTALLS.search(name_of(around.func)):
                 return True  # the package of another library: "faiss-gpu" or "faiss-cpu"
@@ -178,7 +177,6 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
                 return _KERNELS.search(getattr(script.function(around), "name", "")) is not None
             case ast.stmt():
                 return False
-        child = around
     return False
 
 

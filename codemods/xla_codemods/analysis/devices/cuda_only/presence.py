@@ -61,10 +61,7 @@ def tests(index: Index, package: str) -> Iterator[Presence]:
 def complaints(index: Index, package: str) -> Iterator[tuple[ast.If | ast.Assert, Presence]]:
     """Yield the statements that only raise, or end the program, if `package` is missing: `if not HAS_APEX: raise ...`."""
     for test in tests(index, package):
-        statement: ast.AST = test.node
-        while not isinstance(statement, ast.stmt):
-            statement = index.parents[statement]
-        match statement:
+        match statement := index.statement(test.node):
             case ast.Assert(test=condition) if _result(condition, test) is True:
                 yield statement, test
             case ast.If(test=condition, body=body, orelse=[]) if _result(condition, test) is False:
@@ -81,8 +78,7 @@ def decides(script: ParsedFile, test: Presence, package: str) -> bool:
         found = script.index.scope(test.node).find(test.node.id)
         if _is_flag(script.index, found, package):
             return False
-    child: ast.AST = test.node
-    for ancestor in script.ancestors(test.node):
+    for child, ancestor in script.upward(test.node):
         if isinstance(ancestor, (ast.If, ast.IfExp)) and child is ancestor.test:
             parts = _branches(ancestor)
             only_prints = all(isinstance(part, ast.stmt) and _logs(part) for part in parts)
@@ -90,7 +86,6 @@ def decides(script: ParsedFile, test: Presence, package: str) -> bool:
         is_bool = isinstance(ancestor, ast.Call) and name_of(ancestor.func) == "bool"
         if not is_bool and not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
             return False
-        child = ancestor
     return False
 
 
@@ -186,12 +181,11 @@ def _is_flag(index: Index, found: tuple[Scope, list[Binding]] | None, package: s
 
 
 def _follows_import(index: Index, node: ast.AST, package: str) -> bool:
-    while not isinstance(node, ast.stmt):
-        node = index.parents[node]
-    attempt = index.parents.get(node)
+    statement = index.statement(node)
+    attempt = index.parent(statement)
     return (
         isinstance(attempt, ast.Try)
-        and node in (*attempt.body, *attempt.orelse)
+        and statement in (*attempt.body, *attempt.orelse)
         and any(_catches(handler) for handler in attempt.handlers)
         and any(_imports(part, package) for part in attempt.body)
     )

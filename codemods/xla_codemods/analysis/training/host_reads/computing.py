@@ -182,8 +182,8 @@ def is_caught(script: Script, node: ast.AST) -> bool:
 
     A handler of everything around the loop ends the training, whatever has failed.
     """
-    child, kinds = node, _RAISED | _OF_ALL
-    for ancestor in script.ancestors(node):
+    kinds = _RAISED | _OF_ALL
+    for child, ancestor in script.upward(node):
         if isinstance(ancestor, _FUNCTIONS):
             return False
         if isinstance(ancestor, _LOOPS):
@@ -194,7 +194,6 @@ def is_caught(script: Script, node: ast.AST) -> bool:
         if isinstance(ancestor, (ast.With, ast.AsyncWith)) and child in ancestor.body:
             if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
                 return True
-        child = ancestor
     return False
 
 

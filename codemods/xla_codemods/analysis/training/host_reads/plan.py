@@ -114,7 +114,7 @@ def _marks_steps(script: Script, node: ast.AST) -> bool:
     function = script.function(node)
     if function is not None and (
         script.training.function_effects(function) & {STEP, BACKWARD}
-        or script.is_called_in_steps(function)
+        or script.callers.take_part_in_steps(function)
     ):
         return True
     loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)

@@ -97,16 +97,8 @@ def _is_on_the_way(script: ParsedFile, first: ast.expr, then: ast.expr) -> bool:
     """True if `first` stands before `then`, and not in the other branch of an `if`."""
     if position(first) >= position(then):
         return False
-    around = {a: child for a, child in _ancestry(script, first) if isinstance(a, ast.If)}
-    for ancestor, child in _ancestry(script, then):
+    around = {a: child for child, a in script.upward(first) if isinstance(a, ast.If)}
+    for child, ancestor in script.upward(then):
         if isinstance(ancestor, ast.If) and ancestor in around:
             return (child in ancestor.orelse) == (around[ancestor] in ancestor.orelse)
     return True
-
-
-def _ancestry(script: ParsedFile, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """The nodes around `node`, each with that child of it which holds `node`."""
-    child = node
-    for ancestor in script.ancestors(node):
-        yield ancestor, child
-        child = ancestor

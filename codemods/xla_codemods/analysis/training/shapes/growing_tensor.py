@@ -65,8 +65,7 @@ def _is_of_one_step(script: Script, call: ast.Call) -> bool:
 def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
     """True if it is done in one turn: `if index == self.start:`, of what the loop counts."""
     counted = identifiers(loop.target) if isinstance(loop, ast.For) else set()
-    child: ast.AST = call
-    for around in script.ancestors(call):
+    for child, around in script.upward(call):
         if around is loop:
             return False
         if isinstance(around, ast.If) and child in around.body:
@@ -74,7 +73,6 @@ def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
                 case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                     if any(isinstance(n, ast.Name) and n.id in counted for n in (left, right)):
                         return True
-        child = around
     return False
 
 

@@ -102,11 +102,9 @@ def _passes_a_flag(script: Script, use: _Flag) -> bool:
 
 def _flag_set_by(script: Script, test: ast.expr) -> _Flag | None:
     """Return `half` of `half = wanted and <test>`, `self.half = <test>` and `half &= <test>`."""
-    child: ast.AST = test
-    for ancestor in script.ancestors(test):
+    for child, ancestor in script.upward(test):
         match ancestor:
             case ast.BoolOp(op=ast.And()):
-                child = ancestor
                 continue
             case (
                 ast.Assign(targets=[(ast.Name() | ast.Attribute()) as flag])

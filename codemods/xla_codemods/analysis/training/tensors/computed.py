@@ -26,12 +26,9 @@ def computing(script: Script) -> Collection[FunctionNode]:
     """What runs when a model computes, of this file or of another module that calls functions of this file."""
     if not script.is_trained:
         return ()
-    own, callers = in_steps.computing(script.index), script.callers
-    if callers is None:
-        return own
-    defined = [f for f, _ in script.index.of(ast.FunctionDef) if f not in own]
-    at_top = (f for f in defined if isinstance(script.parent(f), ast.Module))
-    return dict.fromkeys((*own, *filter(callers.are_in_a_model, at_top))).keys()
+    own = in_steps.computing(script.index)
+    others = (f for f, _ in script.index.of(ast.FunctionDef) if f not in own)
+    return dict.fromkeys((*own, *filter(script.callers.are_in_a_model, others))).keys()
 
 
 def gives_one_tensor(script: Script, func: ast.expr) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.conditions import conditions
@@ -17,7 +17,6 @@ from ...syntax import dict_entries, unparsed
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
-    from ...projects.callers import Callers
     from ...scopes import Binding, FunctionNode
     from ...script import Script
 
@@ -260,10 +259,11 @@ def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
     if is_tested(script, node):
         return any(_handed(script, node))
     root = node.value if isinstance(node, (ast.Attribute, ast.Subscript)) else node
-    if not isinstance(root, ast.Name) or (called := _called_by_others(script, node)) is None:
+    function = _called_by_others(script, node)
+    if not isinstance(root, ast.Name) or function is None:
         return False
     is_parameter = all(binding.how == "parameter" for binding in script.reaching(root))
-    return is_parameter and called.callers.hand_a_tensor_for(node, called.function, called.owner)
+    return is_parameter and script.callers.hand_a_tensor_for(node, function)
 
 
 def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
@@ -276,29 +276,15 @@ def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
 
 def _handed(script: Script, node: ast.expr) -> tuple[bool, bool]:
     """Whether other modules hand over tensors in their steps, and numbers that they have read of some."""
-    called = _called_by_others(script, node)
-    if called is None:
+    function, callers = _called_by_others(script, node), script.callers
+    if function is None:
         return False, False
-    callers, function, owner = called
-    tensors = callers.hand_tensors_in_steps(function, owner)
-    return tensors, callers.hand_numbers_in_steps(function, owner)
+    return callers.hand_tensors_in_steps(function), callers.hand_numbers_in_steps(function)
 
 
-class _Called(NamedTuple):
-    """A function, its class or "", and the calls of it in other modules."""
-
-    callers: Callers
-    function: FunctionNode
-    owner: str
-
-
-def _called_by_others(script: Script, node: ast.expr) -> _Called | None:
-    """The function around `node`, if other modules of a program for an accelerator are known."""
-    function, callers = script.function(node), script.callers
-    if not script.runs_accelerated or function is None or callers is None:
-        return None
-    owner = script.parent(function)
-    return _Called(callers, function, owner.name if isinstance(owner, ast.ClassDef) else "")
+def _called_by_others(script: Script, node: ast.expr) -> FunctionNode | None:
+    """Return the function around `node` if the program is for an accelerator."""
+    return script.function(node) if script.runs_accelerated else None
 
 
 def is_tested(script: Script, node: ast.expr) -> bool:

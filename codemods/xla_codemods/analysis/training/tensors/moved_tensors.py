@@ -34,7 +34,7 @@ class _MovedTensors:
         self._others: set[Place] = set()  # places where no moved tensor comes from
 
     def are_among(self, node: ast.expr) -> bool:
-        start = Place(node, self.home.indexed.scope(node), self.home)
+        start = Place(node, self.home)
         reached = reach([start], self._step, lambda place: _is_on_device(place) is True)
         is_found = _is_on_device(next(reversed(reached))) is True
         self._others.update(() if is_found else reached)
@@ -58,10 +58,10 @@ def _is_of_a_method(path: tuple[int | str, ...]) -> bool:
 
 def _is_on_device(place: Place) -> bool | None:
     """Return whether a tensor or a move is on the accelerator; None if that is unknown."""
-    node, scope, view, path = place
+    node, view, path = place
     if path:
         return None
-    value = view.indexed.inference.value(node, scope)
+    value = view.indexed.value(node)
     if value.has(TENSOR):
         return value.has(ACCEL)
     match node:
@@ -69,6 +69,6 @@ def _is_on_device(place: Place) -> bool | None:
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=args, keywords=keywords):
             given = (*args, *(k.value for k in keywords))
-            values = (view.indexed.inference.value(g, scope) for g in given)
+            values = map(view.indexed.value, given)
             return any(v.has(DEVICE) and v.has(ACCEL) for v in values)
     return False if value.kinds else None

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
-from ... import flow
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
 from ...projects.callees import View
@@ -79,10 +78,10 @@ class SparseTensors:
         """The same, of a node of the module of `view`."""
         if not self._anywhere:
             return None
-        start = [Place(node, view.indexed.scope(node), view)]
+        start = [Place(node, view)]
         reached = reach(start if (node, ()) not in self._barren else (), self._step)
-        for part, scope, of, path in reached:
-            if not path and isinstance(part, ast.Call) and self.made(part, scope, of):
+        for part, of, path in reached:
+            if not path and isinstance(part, ast.Call) and self.made(part, of):
                 return SparseOrigin(of.path, part.lineno)
         self._barren.update((place.node, place.path) for place in reached)
         return None
@@ -97,22 +96,26 @@ class SparseTensors:
 
     def _step(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value comes from, without those that no sparse tensor comes from."""
+        dotted = place.view.indexed.dotted
         match place.node:
             case ast.Attribute(value=owner, attr="T" | "data"):
                 places = iter([place._replace(node=owner)])
-            case ast.Call(args=[first, *_]) if resolve(place.node.func, place.scope) in _WRAPPING:
+            case ast.Call(args=[first, *_]) if dotted(place.node.func) in _WRAPPING:
                 places = iter([place._replace(node=first)])
             case _:
                 places = self._sources.of(place)
         yield from (p for p in places if (p.node, p.path) not in self._barren)
         match place.node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
-                if resolve(place.node.func, place.scope) is None:
+                if dotted(place.node.func) is None:
                     yield place._replace(node=owner)
 
-    def made(self, node: ast.Call, scope: Scope, view: View) -> bool:
+    def made(self, node: ast.Call, view: View) -> bool:
         """True if the call itself is what is looked for."""
-        return _makes(node, scope)
+        dotted = view.indexed.dotted(node.func)
+        if dotted is not None:
+            return dotted in MAKERS
+        return isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTERS
 
 
 def _may_be_made(names: set[str]) -> bool:
@@ -128,13 +131,6 @@ def _making(modules: Modules) -> frozenset[str]:
         frozenset().union(*map(modules.with_word, words)) for words in (_WORDS, _IN_SPARSE)
     )
     return found | (modules.with_word("sparse") & others)
-
-
-def _makes(call: ast.Call, scope: Scope) -> bool:
-    dotted = resolve(call.func, scope)
-    if dotted is not None:
-        return dotted in MAKERS
-    return isinstance(call.func, ast.Attribute) and call.func.attr in CONVERTERS
 
 
 # The runtime's function that takes them to the device.
@@ -161,13 +157,13 @@ class SparseMoves(SparseTensors):
         self._on_the_host = SparseTensors(script)
         self._script = script
 
-    def made(self, node: ast.Call, scope: Scope, view: View) -> bool:
+    def made(self, node: ast.Call, view: View) -> bool:
         """`X.cuda()`, `X.to(device)`, `xla.sparse(X).to(device)`, where X is made as a sparse tensor."""
-        if resolve(node.func, scope) == SPARSE:
+        if view.indexed.dotted(node.func) == SPARSE:
             return True
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVES:
             return False
-        if node.args and _is_no_device(node.args[0], scope):
+        if node.args and _is_no_device(node.args[0], view.indexed.scope(node)):
             return False
         return self._on_the_host.origin_in(view, node.func.value) is not None
 
@@ -204,18 +200,14 @@ class SparseMoves(SparseTensors):
                 around = view.indexed.parents.get(node)
                 if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or around is None:
                     continue
-                if not _takes(node, around, scope) and self._is_one(node, scope, view):
+                if not _takes(node, around, scope) and self._is_one(node, view):
                     yield ast.unparse(around).partition("\n")[0]
 
-    def _is_one(self, node: ast.expr, scope: Scope, view: View) -> bool:
+    def _is_one(self, node: ast.expr, view: View) -> bool:
         """Also a parameter called as one that is moved here: models are called through more hands than are followed."""
         if isinstance(node, ast.Name) and node.id in self._names:
-            found = scope.find(node.id)
-            if found is not None:
-                home, bindings = found
-                reaching = flow.reaching(bindings, node, home, view.indexed.parents)
-                if any(b.how == "parameter" for b in reaching):
-                    return True
+            if any(b.how == "parameter" for b in view.indexed.reaching(node)):
+                return True
         return self.origin_in(view, node) is not None
 
     @cached_property
