@@ -130,7 +130,7 @@ class Index(Tree):
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: defaultdict[type[ast.AST], list[tuple[ast.AST, Scope]]] = defaultdict(list)
         self.module = module
-        self.inference = Inference(self.module, self.calls_of, self.parents, EXPRESSIONS)
+        self.inference = Inference(module, self, self.parents, EXPRESSIONS)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
         self._named: dict[str, list[tuple[ast.Name, Scope]]] | None = None
         self._attributes: dict[str, list[tuple[ast.Attribute, Scope]]] | None = None
@@ -156,7 +156,7 @@ class Index(Tree):
     def with_own_values(self) -> Index:
         """Return the same index with values that are inferred anew: a file knows more of itself than others do."""
         index = copy(self)
-        index.inference = Inference(self.module, index.calls_of, self.parents, EXPRESSIONS)
+        index.inference = Inference(self.module, index, self.parents, EXPRESSIONS)
         index.inference.scopes = self.inference.scopes
         return index
 

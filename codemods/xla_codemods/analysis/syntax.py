@@ -31,6 +31,12 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
+def is_literal(node: ast.AST | None, *values: object) -> bool:
+    """Return True if `node` is the literal of one of `values`."""
+    is_one = isinstance(node, ast.Constant) and node.value in values
+    return is_one and any(type(node.value) is type(value) for value in values)  # type: ignore[union-attr]
+
+
 def name_of(node: ast.AST | None) -> str:
     """Return `c` of `c` and of `a.b.c`; "" for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

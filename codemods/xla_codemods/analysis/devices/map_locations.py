@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace
 from ..nodes import walk
+from ..syntax import is_literal
 from .availability import asks_availability, whole_choice
 from .specs import leaves
 
@@ -38,14 +39,9 @@ def names_cuda(script: Script, node: ast.expr) -> bool:
     return any(isinstance(n, ast.expr) and script.devices.spec(n) for n in walk(node))
 
 
-def is_cpu(node: ast.expr | None) -> bool:
-    """True if `node` is the string "cpu"."""
-    return isinstance(node, ast.Constant) and node.value == "cpu"
-
-
 def _place(script: Script, node: ast.expr) -> tuple[str, tuple[ast.expr, ...]] | None:
     """Text and holes of the device that `node` stands for."""
-    if is_cpu(node):
+    if is_literal(node, "cpu"):
         return '"cpu"', ()
     spec = script.devices.spec(node)
     if spec is not None:

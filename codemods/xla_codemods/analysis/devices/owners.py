@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ..inference.values import TENSOR
-from ..projects.callees import View
+from ..projects.callees import View, callees_of
 from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
 from ..scopes import FunctionNode, Scope
@@ -32,7 +32,7 @@ def has_own_method(
     """
     if script.value(owner, scope).has(TENSOR):
         return False
-    callees = passed_arguments(script).callees
+    callees = callees_of(script)
     return any(
         callees.method(*found, method) is not None or any(callees.attributes(*found, method))
         for found in _classes(script, owner)
@@ -41,7 +41,7 @@ def has_own_method(
 
 def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
     """Yield the methods of that name of the program's classes that `owner` may be an object of."""
-    callees = passed_arguments(script).callees
+    callees = callees_of(script)
     for found in _classes(script, owner):
         target = callees.method(*found, method)
         if target is not None:

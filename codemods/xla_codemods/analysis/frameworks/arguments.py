@@ -123,11 +123,6 @@ def makes_trainer(script: ParsedFile) -> bool:
     return any(map(script.index.calls_of, own)) or bool(calls_of_any(script, TRAINERS))
 
 
-def is_true(node: ast.expr) -> bool:
-    """True if `node` is the literal True."""
-    return isinstance(node, ast.Constant) and node.value is True
-
-
 _ASKS = frozenset({f"{RUNTIME}.device_type", f"{RUNTIME}.supports_fused"})
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
+from ...flow.calls import File, argument, calls_by_name, passed
 from ...flow.closure import reach
 from .. import flow
 from ..loops import is_called_a_loader
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from ..syntax import (
-    CALLED_AS_INSTANCE,
     argument_for,
     is_static,
     name_of,
-    names_given,
     parameters,
     statements,
     walk_body,
@@ -62,12 +61,12 @@ class Inference:
     def __init__(
         self,
         module: Scope,
-        calls: Callable[[str], list[tuple[ast.Call, Scope]]],
+        file: File,
         parents: Mapping[ast.AST, ast.AST],
         expressions: Mapping[type[ast.AST], Callable[..., Value]],
     ) -> None:
         self.module = module
-        self.calls = calls
+        self.file, self.calls = file, file.index.calls_of
         self.parents = parents
         self.expressions = expressions
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
@@ -315,25 +314,17 @@ class Inference:
     ) -> Iterator[Value]:
         """What the calls in this file pass for the parameter `name`."""
         method = isinstance(owner, ast.ClassDef)
-        called = (
-            owner.name
-            if isinstance(owner, ast.ClassDef) and function.name == "__init__"
-            else function.name
-        )
-        calls = list(self.calls(called))
+        calls = calls_by_name(self.file, function)
         if method:
             calls += self._calls_by_text(function.name)
-        if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
-            calls += self._calls_of_instances(owner)
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
-        for call, scope in calls:
+        for call in calls:
+            scope = self.file.index.scope(call)
             if is_of_many:
                 skipped = method and not is_static(function)
                 yield self._others(name, function, call, scope, skipped)
-                continue
-            argument = argument_for(name, function, call, skip_self=method)
-            if argument is not None:
-                yield self.value(argument, scope)
+            elif (given := argument(self.file, name, function, call)) is not None:
+                yield self.value(given, scope)
         if self.passed is not None:
             yield from self.passed(name, function)
 
@@ -357,38 +348,18 @@ class Inference:
                 fields[each.arg] = value
         return Value(element=join(*elements) if elements else None, fields=fields)
 
-    def _calls_by_text(self, method: str) -> Iterator[tuple[ast.Call, Scope]]:
+    def _calls_by_text(self, method: str) -> Iterator[ast.Call]:
         """Yield `getattr(hook, name)(self)` of this file, if `name` may be the text `method`."""
         for call, scope in self.calls("getattr"):
             dispatch = self.parents.get(call)
             if isinstance(dispatch, ast.Call) and dispatch.func is call and len(call.args) > 1:
                 if any(text == method for text in self._texts(call.args[1], scope)):
-                    yield dispatch, scope
+                    yield dispatch
 
     def _texts(self, node: ast.expr, scope: Scope) -> Iterator[object]:
         """Yield the constant that `node` is, or those that calls pass for the parameter that it is."""
-        if isinstance(node, ast.Constant):
-            yield node.value
-        function = scope.node
-        if isinstance(node, ast.Name) and isinstance(
-            function, (ast.FunctionDef, ast.AsyncFunctionDef)
-        ):
-            is_method = scope.parent is not None and isinstance(scope.parent.node, ast.ClassDef)
-            for call, _ in self.calls(function.name):
-                given = argument_for(node.id, function, call, skip_self=is_method)
-                if isinstance(given, ast.Constant):
-                    yield given.value
-
-    def _calls_of_instances(self, owner: ast.ClassDef) -> Iterator[tuple[ast.Call, Scope]]:
-        """Yield `model(x)` if this file has `model = Net()`, and `Net()(x)`."""
-        names: set[str] = set()
-        for made, scope in self.calls(owner.name):
-            names.update(names_given(made, self.parents.get))
-            around = self.parents.get(made)
-            if isinstance(around, ast.Call) and around.func is made:
-                yield around, scope
-        for name in sorted(names):
-            yield from self.calls(name)
+        given = passed(self.file, scope.node, node.id) if isinstance(node, ast.Name) else [node]
+        yield from (each.value for each in given if isinstance(each, ast.Constant))
 
     def _definition(self, node: ast.AST, scope: Scope) -> Value:
         if isinstance(node, ast.ClassDef):

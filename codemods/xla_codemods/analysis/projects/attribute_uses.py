@@ -114,36 +114,13 @@ def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> 
         found = modules.locate(dotted, path)
         return found is not None and len(found[1]) > 1
     assert isinstance(node, ast.Attribute)
-    known = _class_of_self(node.value, scope, home) or _class_made(modules, use, node.value)
+    known = _class_made(modules, use, node.value)
     if known:
         return known in related
     value = home.inference.value(node.value, scope)
     if isinstance(value.definition, ast.ClassDef):
         return value.definition.name in related
     return not value.kinds & _PLAIN or bool(value.kinds & {INSTANCE, MODULE})
-
-
-def _class_of_self(node: ast.expr, scope: Scope, home: Index) -> str:
-    """The class whose methods call its object `node`: `self`, or `super()`; empty for other things."""
-    match node:
-        case ast.Name(id=name):
-            pass
-        case ast.Call(func=ast.Name(id="super"), args=[]):
-            name = ""
-        case _:
-            return ""
-    around: Scope | None = scope
-    while around is not None:
-        function, owner = around.node, home.parents.get(around.node)
-        if isinstance(function, _FUNCTIONS) and isinstance(owner, ast.ClassDef):
-            first = [a.arg for a in (*function.args.posonlyargs, *function.args.args)][:1]
-            is_bound = not name or (first == [name] and len(around.bindings.get(name, ())) == 1)
-            is_static = any("static" in ast.unparse(d) for d in function.decorator_list)
-            return owner.name if is_bound and not is_static else ""
-        if name in around.bindings:
-            return ""
-        around = around.parent
-    return ""
 
 
 def _class_made(modules: Modules, use: AttributeUse, owner: ast.expr) -> str:

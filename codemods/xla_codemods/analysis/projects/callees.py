@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..inference.values import CLASS
+from ..once import once
 from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
 from .files import is_of_others
 
 if TYPE_CHECKING:
     from ..index import Index
+    from ..parsed_file import ParsedFile
     from .project import Modules, Project
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -62,6 +64,13 @@ class Handed(NamedTuple):
     keywords: list[ast.keyword]
     later: bool = False
     first: int = 0
+
+
+@once
+def callees_of(script: ParsedFile) -> Callees:
+    """Return what the calls of a script's program run; found once for all who ask."""
+    path = script.project.path if script.project is not None else ""
+    return Callees(View(script.index, path, script.project))
 
 
 class Callees:
@@ -125,8 +134,7 @@ class Callees:
             return next((target for target in brought if target is not None), None)
         if isinstance(func, ast.Attribute) and _is_super(func.value):
             around = index.class_around(func)
-            base = self._base(view, around) if around is not None else None
-            return self.method(*base, func.attr) if base is not None else None
+            return self.method(view, around, func.attr, 1) if around is not None else None
         value = index.value(func)
         if isinstance(value.definition, _FUNCTIONS):
             return self.target(view, value.definition)
@@ -169,9 +177,11 @@ class Callees:
             return (home, bindings[0].node) if len(bindings) == 1 else None
         return home, node
 
-    def method(self, view: View, definition: ast.ClassDef, name: str) -> Target | None:
-        """The method `name` of a class, or of what it derives from, in other modules, too."""
-        for home, owner in self.lineage(view, definition):
+    def method(
+        self, view: View, definition: ast.ClassDef, name: str, first: int = 0
+    ) -> Target | None:
+        """Return the method `name` of a class or its bases, also in other modules; `first` is 1 for `super()`."""
+        for home, owner in self.lineage(view, definition)[first:]:
             for statement in owner.body:
                 if isinstance(statement, _FUNCTIONS) and statement.name == name:
                     return Target(home, statement, owner)
@@ -180,7 +190,7 @@ class Callees:
     def lineage(self, view: View, definition: ast.ClassDef) -> list[tuple[View, ast.ClassDef]]:
         """Return a class and those of the program that it derives from, the nearest first; found once."""
         if definition not in self._lineages:
-            found = reach([(view, definition)], lambda place: filter(None, [self._base(*place)]))
+            found = reach([(view, definition)], lambda place: self._bases(*place))
             self._lineages[definition] = list(found)
         return self._lineages[definition]
 
@@ -193,9 +203,8 @@ class Callees:
                 bound = of.indexed.inference.class_attributes(owner).get(name, ())
                 yield from ((of, b) for b, _ in bound if b.how == "assign")
 
-    def _base(self, view: View, definition: ast.ClassDef) -> tuple[View, ast.ClassDef] | None:
-        found = (self._class(view, base) for base in definition.bases)
-        return next((base for base in found if base is not None), None)
+    def _bases(self, view: View, definition: ast.ClassDef) -> Iterator[tuple[View, ast.ClassDef]]:
+        yield from filter(None, (self._class(view, base) for base in definition.bases))
 
     def _class(self, view: View, node: ast.expr) -> tuple[View, ast.ClassDef] | None:
         dotted = view.indexed.dotted(node)

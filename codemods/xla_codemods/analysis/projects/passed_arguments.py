@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
-from .callees import PREPARING, Callees, Handed, Target, View, filled
+from .callees import PREPARING, Callees, Handed, Target, View, callees_of, filled
 
 if TYPE_CHECKING:
     from ..index import Index
     from ..parsed_file import ParsedFile
-    from ..script import Script
     from .callees import View
 
 
@@ -27,11 +26,9 @@ class PassedArgument(NamedTuple):
 
 
 @once
-def passed_arguments(script: Script) -> PassedArguments:
+def passed_arguments(script: ParsedFile) -> PassedArguments:
     """What the calls of a script's program pass, as the script sees them; found once for all who ask."""
-    project = script.project
-    home = View(script.index, project.path if project is not None else "", project)
-    return PassedArguments(Callees(home))
+    return PassedArguments(callees_of(script))
 
 
 class PassedArguments:

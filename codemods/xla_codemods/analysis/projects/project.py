@@ -21,8 +21,6 @@ from ...source import Source, SourceError
 from ..accelerators import speaks_of_an_accelerator
 from ..bindings import Binding
 from ..index import Index, build
-from ..inference.expressions import EXPRESSIONS
-from ..inference.inference import Inference
 from ..inference.values import UNKNOWN, Value, for_others
 from ..nodes import walk
 from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
@@ -185,7 +183,7 @@ class Modules(ProjectFiles):
     def _result(self, node: ast.AST, path: str) -> Value:
         scope = self.scope(path)
         if isinstance(node, ast.ClassDef) and scope is not None:
-            return Inference(scope, lambda name: [], {}, EXPRESSIONS).instance(node, scope)
+            return Index(scope).inference.instance(node, scope)
         if not isinstance(node, ast.FunctionDef):
             return UNKNOWN
         index = self.whole(path)

@@ -13,6 +13,7 @@ from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
 from ..nodes import walk
 from ..once import once
+from ..syntax import is_literal
 from .steps import calls_of, is_of_an_optimizer
 from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_loops
 
@@ -223,7 +224,7 @@ def is_part_of_a_step(script: Script, loop: Loop) -> bool:
     The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
     """
     if any(
-        isinstance(k, ast.keyword) and k.arg == "create_graph" and not _is_false(k.value)
+        isinstance(k, ast.keyword) and k.arg == "create_graph" and not is_literal(k.value, False)
         for node in loop.body
         for k in walk(node)
     ):
@@ -274,10 +275,6 @@ def _is_of_data(node: ast.AST) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         changed = node.func.value
     return isinstance(changed, ast.Attribute) and changed.attr == "data"
-
-
-def _is_false(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is False
 
 
 def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword, name_of
+from ...analysis.syntax import is_literal, keyword, name_of
 from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -66,7 +66,7 @@ def built(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     texts = [n.value for n in walk(sources) if isinstance(n, ast.Constant)] if sources else []
     if (
         _is_given(cuda)
-        or _is_true(with_cuda)
+        or is_literal(with_cuda, True)
         or any(str(t).endswith((".cu", ".cuh")) for t in texts)
     ):
         yield RULE.finding(script, call, _MESSAGE)
@@ -115,7 +115,3 @@ def _name(call: ast.Call) -> str:
 
 def _is_given(node: ast.expr | None) -> bool:
     return node is not None and not (isinstance(node, ast.Constant) and not node.value)
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True

@@ -93,6 +93,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.frameworks.attention import chosen_attention
+from ...analysis.syntax import is_literal
 from ...edits import Edit, Replace, remove
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
 from ...rule import Rule
@@ -220,7 +221,7 @@ def implementation(script: Script) -> Iterator[Finding]:
             )
     for call, _ in script.index.of(ast.Call):
         for argument in call.keywords:
-            if argument.arg == "use_flash_attention_2" and _is_true(argument.value):
+            if argument.arg == "use_flash_attention_2" and is_literal(argument.value, True):
                 # The old spelling; torch's own function is what is used without it.
                 edit = Replace(argument.value, "False")
                 yield RULE.finding(
@@ -236,7 +237,3 @@ def _is_flash(name: str) -> bool:
     return name.rpartition("|")[2] in _NAMES or (
         name.startswith("kernels-community/") and "flash" in name
     )
-
-
-def _is_true(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True

@@ -52,8 +52,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.map_locations import is_cpu, names_cuda
-from ...analysis.syntax import keyword
+from ...analysis.devices.map_locations import names_cuda
+from ...analysis.syntax import is_literal, keyword
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
@@ -70,7 +70,7 @@ _MESSAGE = '`map_location` cannot name an XLA device: use "cpu"'
 @RULE.call("torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = keyword(call, "map_location")
-    if location is not None and not is_cpu(location) and script.accelerated:
+    if location is not None and not is_literal(location, "cpu") and script.accelerated:
         yield RULE.finding(script, call, _MESSAGE, Replace(location, '"cpu"'))
 
 

@@ -83,11 +83,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.map_locations import is_cpu, located, names_cuda
+from ...analysis.devices.map_locations import located, names_cuda
 from ...analysis.frameworks.lightning_modules import is_its_module
 from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.syntax import is_handed_on, is_literal, keyword
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -113,11 +113,11 @@ _KNOWN = frozenset(
 @RULE.call(*_NAMES)
 def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = call.args[1] if len(call.args) > 1 else keyword(call, "map_location")
-    if is_cpu(location) or not (script.trains or script.runs_accelerated):
+    if is_literal(location, "cpu") or not (script.trains or script.runs_accelerated):
         return
     if _is_surely_cpu(script, location, scope):
         return
-    if (location is None or _is_none(location)) and _loads_samples(script, call):
+    if (location is None or is_literal(location, None)) and _loads_samples(script, call):
         return
     if location is None and _was_just_saved(script, call):
         return
@@ -129,7 +129,7 @@ def load(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             DropArgument(call, call.args[2]),
             AddArgument(call, "pickle_module={0}", (call.args[2],)),
         ]
-    given = location is not None and not _is_none(location)
+    given = location is not None and not is_literal(location, None)
     severity = ERROR if given else WARNING  # without one it depends on where the file comes from
     yield RULE.finding(script, call, _MESSAGE, *edits, severity=severity)
 
@@ -179,17 +179,13 @@ def _was_just_saved(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
-
-
 @RULE.reference(*_NAMES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`partial(torch.load, map_location=device)`, `load=torch.load`."""
     parent = script.parent(node)
     if isinstance(parent, ast.Call) and is_handed_on(node, script.parents):
         location = keyword(parent, "map_location")
-        if is_cpu(location) or not script.accelerated:
+        if is_literal(location, "cpu") or not script.accelerated:
             return
         edits = list(located(script, location)) if location is not None else []
         yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.load"), *edits)
@@ -237,7 +233,7 @@ def _lightning_module(script: Script, call: ast.Call, location: ast.keyword) -> 
     is_device = isinstance(value, ast.Attribute) and value.attr in ("device", "root_device")
     if not (is_device or names_cuda(script, value) or script.is_device(value)):
         return
-    if is_cpu(value) or _is_surely_cpu(script, value, script.index.scope(call)):
+    if is_literal(value, "cpu") or _is_surely_cpu(script, value, script.index.scope(call)):
         return
     spec = script.devices.spec(value)
     text, holes = script.devices.index(spec) if spec is not None else ("", (value,))

@@ -62,7 +62,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.devices.map_locations import is_cpu
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import (
@@ -80,7 +79,7 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_handed_on, keyword, name_of, unparsed
+from ...analysis.syntax import is_handed_on, is_literal, keyword, name_of, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank, rank_names
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, Replace
@@ -176,7 +175,7 @@ def _was_brought_back(script: Script, call: ast.Call, saved: ast.expr) -> bool:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=moved, attr=how)) as move):
                 if _root(moved) == name and how in {"cpu", "to", "cuda"}:
                     to = move.args[0] if move.args else None
-                    return how == "cpu" or (how == "to" and is_cpu(to))
+                    return how == "cpu" or (how == "to" and is_literal(to, "cpu"))
     return False
 
 
@@ -279,7 +278,9 @@ def _loads_to_the_host(script: Script, value: ast.expr | None, scope: Scope) -> 
     calls = reach([value] if isinstance(value, ast.Call) else [], inside)
     loads = (call for call in calls if script.dotted(call.func) in _LOADS)
     places = (keyword(call, "map_location") for call in loads)
-    return any(is_cpu(place) or (place and _is_the_host(script, place)) for place in places)
+    return any(
+        is_literal(place, "cpu") or (place and _is_the_host(script, place)) for place in places
+    )
 
 
 def _is_the_host(script: Script, place: ast.expr) -> bool:

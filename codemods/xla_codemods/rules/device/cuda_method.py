@@ -105,7 +105,7 @@ from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import MODULE, TENSOR
-from ...analysis.projects.passed_arguments import passed_arguments
+from ...analysis.projects.callees import callees_of
 from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
@@ -296,7 +296,7 @@ def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) ->
     """Return True if `super().cuda()` calls another method than that of `nn.Module`."""
     if not isinstance(definition, ast.ClassDef):
         return True
-    callees = passed_arguments(script).callees
+    callees = callees_of(script)
     for view, base in callees.lineage(callees.home, definition)[1:]:
         if any(isinstance(n, ast.FunctionDef) and n.name == "cuda" for n in base.body):
             return True

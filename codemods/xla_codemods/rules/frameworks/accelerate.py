@@ -154,7 +154,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
-from ...analysis.frameworks.arguments import is_true, keyword_argument, only_on_cuda
+from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
 from ...analysis.frameworks.configurations import for_accelerator
 from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.passed_values import given
@@ -162,7 +162,7 @@ from ...analysis.frameworks.sharding import PLUGINS, accelerator_shards, faults_
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.projects.derivation import derives
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.ranks.guards import is_of_host, mentions_rank, rank_names
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
@@ -200,12 +200,12 @@ def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         )
     yield from _half_by_name(script, call)
     half = keyword_argument(call, "fp16")
-    if half is not None and is_true(half.value) and precision is None:
+    if half is not None and is_literal(half.value, True) and precision is None:
         precision_of = f'"fp16" if {script.xla}.device_type() == "cuda" else "bf16"'
         edits = (DropArgument(call, half), AddArgument(call, f"mixed_precision={precision_of}"))
         yield RULE.finding(script, half.value, _HALF, *edits, severity=WARNING)
     cpu = keyword(call, "cpu")
-    if cpu is not None and is_true(cpu):
+    if cpu is not None and is_literal(cpu, True):
         message = "`cpu=True` is ignored if torch_xla is installed: set USE_TORCH_XLA=0 to train on the CPU"
         yield RULE.finding(script, cpu, message, severity=WARNING)
 

@@ -81,9 +81,9 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.arguments import asks_runtime, is_true
+from ...analysis.frameworks.arguments import asks_runtime
 from ...analysis.frameworks.sharding import patched_before
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...edits import Edit, Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -120,7 +120,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     elsewhere = f'{script.xla}.device_type() != "xla"'
     edits: list[Edit] = [Replace(mode, f"{{0}} if {elsewhere} else None", (mode,))]
-    if scaler is not None and is_true(scaler):
+    if scaler is not None and is_literal(scaler, True):
         edits.append(Replace(scaler, elsewhere))
     elif not (scaler is None or (isinstance(scaler, ast.Constant) and not scaler.value)):
         edits = []

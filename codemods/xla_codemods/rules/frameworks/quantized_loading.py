@@ -42,7 +42,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.frameworks.arguments import is_true
+from ...analysis.syntax import is_literal
 from ...finding import HIGH, Finding
 from ...rule import Rule
 
@@ -80,7 +80,7 @@ def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 @RULE.node(ast.keyword, named=("load_in_8bit", "load_in_4bit"))
 def loaded(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`from_pretrained(..., load_in_8bit=True)`."""
-    if is_true(argument.value):
+    if is_literal(argument.value, True):
         call = script.parent(argument)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if call.func.attr == "from_pretrained":

@@ -144,7 +144,6 @@ from ...analysis.frameworks.arguments import (
     ARGUMENTS,
     PARSERS,
     asks_runtime,
-    is_true,
     keyword_argument,
     only_on_cuda,
     parsed_classes,
@@ -160,7 +159,7 @@ from ...analysis.frameworks.values import (
     OTHER_OPTIMIZERS,
     needs_more_memory,
 )
-from ...analysis.syntax import keyword, unparsed
+from ...analysis.syntax import is_literal, keyword, unparsed
 from ...edits import (
     AddArgument,
     DropArgument,
@@ -250,14 +249,14 @@ def _as_bfloat16(script: Script, call: ast.Call, half: ast.expr, theirs: str) ->
             other
         ):
             return []
-    if other is not None and is_true(other):
+    if other is not None and is_literal(other, True):
         return []  # transformers refuses both
     kind = f"{script.xla}.device_type()"
     on_cuda, elsewhere = f'{kind} == "cuda"', f'{kind} != "cuda"'
     kept = Replace(half, on_cuda)
     if asks_availability(script, half):
         elsewhere = f'{kind} not in ("cpu", "cuda")'
-    elif not is_true(half):
+    elif not is_literal(half, True):
         is_one = isinstance(half, (ast.Name, ast.Attribute, ast.Call))
         text = script.segment(half)
         elsewhere = f"{text if is_one else f'({text})'} and {elsewhere}"
@@ -290,7 +289,7 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
         if given is None or asks_runtime(script, given):
             continue
         test = f"{script.xla}.device_type() {where}"
-        if is_true(given):
+        if is_literal(given, True):
             yield RULE.finding(script, given, message, Replace(given, test))
         elif not isinstance(given, ast.Constant):
             yield RULE.finding(
@@ -334,11 +333,11 @@ def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
             yield RULE.finding(script, given, advice, effort=HIGH)
     for name in ("use_cpu", "no_cuda"):
         given = keyword(call, name)
-        if given is not None and is_true(given):
+        if given is not None and is_literal(given, True):
             yield RULE.finding(script, given, HOST, severity=WARNING)
     for name in ("gradient_checkpointing", "activation_checkpointing"):
         given = keyword(call, name)
-        if given is not None and (is_true(given) or _may_be_true(script, call, name)):
+        if given is not None and (is_literal(given, True) or _may_be_true(script, call, name)):
             yield from _checkpointing(script, given)
 
 

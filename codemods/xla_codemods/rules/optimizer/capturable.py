@@ -56,7 +56,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import OPTIMIZER
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...edits import DropArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -82,10 +82,10 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         if _has_optimizers(script) and not _is_the_defaults(script, node.value, call):
             yield _of_options(script, node.value, node.value, call)
     elif dotted.startswith("torch.optim.") and script.value(call, scope).has(OPTIMIZER):
-        if not _is_true(node.value):
+        if not is_literal(node.value, True):
             yield RULE.finding(script, node.value, _MAYBE)
             return
-        fails = _is_true(keyword(call, "foreach"))
+        fails = is_literal(keyword(call, "foreach"), True)
         severity = ERROR if fails else WARNING
         edit = DropArgument(call, node)
         yield RULE.finding(script, node.value, _MESSAGE, edit, severity=severity)
@@ -119,7 +119,11 @@ def _in_a_dictionary(script: Script, node: ast.Constant) -> Iterator[Finding]:
 
 def _of_options(script: Script, node: ast.expr, value: ast.expr, holder: ast.AST) -> Finding:
     """The finding at `node` for `value` in the dictionary `holder`, with a fix if only optimizers get the dictionary."""
-    if _is_true(value) and isinstance(holder, ast.expr) and _is_for_optimizers(script, holder):
+    if (
+        is_literal(value, True)
+        and isinstance(holder, ast.expr)
+        and _is_for_optimizers(script, holder)
+    ):
         return RULE.finding(script, node, _MESSAGE, Replace(value, "False"))
     return RULE.finding(script, node, _MAYBE)
 
@@ -165,7 +169,3 @@ def _has_optimizers(script: Script) -> bool:
 
 def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
-
-
-def _is_true(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is True

@@ -10,7 +10,7 @@ from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ...scopes import Scope
-from ...syntax import keyword, name_of
+from ...syntax import is_literal, keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop
 
@@ -67,7 +67,7 @@ def _of_collator(call: ast.Call) -> Iterator[Padding]:
     padding = keyword(call, "padding")
     fixed = keyword(call, "pad_to_multiple_of")
     if _is_longest(padding) or padding is None:
-        if fixed is None or _is_none(fixed):
+        if fixed is None or is_literal(fixed, None):
             yield Padding(call, f"{_MESSAGE}: {_MAXIMUM}")
 
 
@@ -75,7 +75,7 @@ def _of_trainer(script: ParsedFile, call: ast.Call) -> Iterator[Padding]:
     """`Trainer(..., processing_class=tokenizer)`, whose samples this file has tokenized, each as long as it is."""
     given = keyword(call, "processing_class") or keyword(call, "tokenizer")
     collator = keyword(call, "data_collator") or next(iter(call.args[2:3]), None)
-    if given is None or not (collator is None or _is_none(collator)):
+    if given is None or not (collator is None or is_literal(collator, None)):
         return
     tokenized = [
         c for c, scope in script.index.of(ast.Call) if _is_tokenizer(script, c.func, scope)
@@ -91,7 +91,7 @@ def _may_pad(padding: ast.expr | None) -> bool:
 def _of_trl(call: ast.Call) -> Iterator[Padding]:
     packing, multiple = keyword(call, "packing"), keyword(call, "pad_to_multiple_of")
     packs = packing is not None and not (isinstance(packing, ast.Constant) and not packing.value)
-    if packs or not (multiple is None or _is_none(multiple)):
+    if packs or not (multiple is None or is_literal(multiple, None)):
         return
     if all(k.arg for k in call.keywords):
         yield Padding(call, f"{_MESSAGE}, as trl does: {_MULTIPLE}")
@@ -106,7 +106,7 @@ def _of_tokenizer(call: ast.Call) -> Iterator[Padding]:
     ):
         return
     length = keyword(call, "max_length")
-    if length is None or _is_none(length):
+    if length is None or is_literal(length, None):
         yield Padding(padding, f"{_MESSAGE}: {_MAXIMUM}")
     else:
         yield Padding(padding, f"{_MESSAGE}: pad to `max_length`", Replace(padding, '"max_length"'))
@@ -156,10 +156,6 @@ def _part_of(script: ParsedFile, node: ast.expr) -> ast.expr:
 
 def _is_longest(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value in (True, "longest")
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_tokenizer(script: ParsedFile, func: ast.expr, scope: Scope) -> bool:

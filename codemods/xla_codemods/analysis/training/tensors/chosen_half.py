@@ -12,7 +12,7 @@ from ....edits import Replace
 from ....flow.conditions import whole
 from ....patterns import Pattern
 from ...nodes import walk
-from ...syntax import name_of
+from ...syntax import is_literal, name_of
 from .kept_half import is_half, keeps_half
 
 if TYPE_CHECKING:
@@ -144,13 +144,9 @@ def _denies(test: ast.expr) -> bool:
     match test:
         case ast.Compare(ops=[op], comparators=[right], left=left):
             is_no = isinstance(op, (ast.NotEq, ast.NotIn, ast.IsNot))
-            of_host = any(_is_text(part, "cpu") for part in (left, right))
+            of_host = any(is_literal(part, "cpu") for part in (left, right))
             return is_no is not of_host
     return False
-
-
-def _is_text(node: ast.expr, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
 
 
 def chosen_in(script: Script, choice: Choice, test: ast.expr, is_positive: bool) -> Chosen:

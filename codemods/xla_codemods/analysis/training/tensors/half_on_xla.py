@@ -12,6 +12,7 @@ from ...devices.availability import asks_availability
 from ...devices.checks.flags import is_flag, is_question, questions_of
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
+from ...syntax import is_literal
 from .chosen_half import (
     Choice,
     branches,
@@ -87,14 +88,10 @@ def _stays(script: Script, test: ast.expr) -> bool:
         case ast.Attribute(attr="is_cuda"):
             return True
         case ast.Compare():
-            return not any(_says_cpu(part) for part in (test.left, *test.comparators))
+            return not any(is_literal(part, "cpu") for part in (test.left, *test.comparators))
         case ast.Call(func=func):
             return not (script.dotted(func) or "").startswith(RUNTIME)
     return False
-
-
-def _says_cpu(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value == "cpu"
 
 
 def _for_cuda_only(script: Script, test: ast.expr) -> list[Replace]:
