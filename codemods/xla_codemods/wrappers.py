@@ -81,7 +81,7 @@ def _entry(script: Script, own: tuple[Wrapper, ...], dotted: str | None) -> Wrap
 def _handed_on(script: Script, own: tuple[Wrapper, ...], dotted: str) -> Wrapper | None:
     """The mapping of what a module of the project hands on under its own name: `from acme.api import to_gpu`."""
     project = script.project
-    if project is None or dotted.rpartition(".")[2] not in {entry.last for entry in own}:
+    if dotted.rpartition(".")[2] not in {entry.last for entry in own}:
         return None
     modules, path = project.modules, project.path
     for _ in range(_MOST_HANDS):

@@ -45,7 +45,7 @@ def left_over(
         u
         for u in uses(script)
         if not (_is_star(u.node) and _brings_known_names(script, u.dotted))
-        and not (script.project is not None and script.project.is_of_its_package(u.dotted))
+        and not script.project.is_of_its_package(u.dotted)
     ]
     if not left:
         return []

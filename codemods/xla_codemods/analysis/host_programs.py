@@ -66,7 +66,7 @@ def is_program_without_torch(script: ParsedFile) -> bool:
     if any(not _is_without_torch(script, name) for name in _imported(script.tree)):
         return False
     project = script.project
-    if project is None:
+    if project.is_alone:
         return _runs(script)
     return not project.in_its_programs(project.modules.matching(_ASKS_FOR_TORCH)) and (
         _runs(script) or not project.programs
@@ -78,7 +78,7 @@ def _is_without_torch(script: ParsedFile, module: str) -> bool:
     if root in _OF_PROGRAMS or root in _PLAIN or root in sys.stdlib_module_names:
         return True
     # One of the project's own is looked into with the others.
-    return script.project is not None and script.project.has(module)
+    return script.project.has(module)
 
 
 def without_training_on_the_host(

@@ -83,7 +83,7 @@ def _known_fields(file: ParsedFile) -> dict[str, bool]:
 def _declared(file: ParsedFile, field: str) -> Iterator[bool]:
     """Yield for each declaration of `field` if its class has no base, and a step."""
     project = file.project
-    if project is None or not OPTIMIZER_NAME.search(field):
+    if not OPTIMIZER_NAME.search(field):
         return
     modules = project.modules
     declaration = re.compile(rf"^[ \t]+{field}: *(?:Optional\[)?(\w+)", re.MULTILINE)

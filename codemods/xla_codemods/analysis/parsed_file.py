@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ..source import Source
 from .accelerators import speaks_of_an_accelerator, trains
@@ -27,13 +27,11 @@ from .inference.values import (
 )
 from .nodes import walk
 from .projects.callers import Callers
+from .projects.project import Modules, Project
 from .scopes import FunctionNode, Scope, resolve
 from .syntax import is_pure
 from .wrappers import Wrapper
 from .wrappers import value as wrapped_value
-
-if TYPE_CHECKING:
-    from .projects.project import Project
 
 T = TypeVar("T")
 S = TypeVar("S", bound="ParsedFile")
@@ -56,7 +54,7 @@ class ParsedFile(Tree):
         index: the nodes by type, each with its scope, and the calls by name.
         inference: what evaluates expressions; rules ask `value`.
         module: the scope of the module.
-        project: the other modules of the program, or None.
+        project: the other modules of the program; none if it `is_alone`.
         callers: the calls of this file's functions in other modules.
         parallel: "spmd" if one process drives all devices.
         settled: CUDA-only names of which a rule says that they may stay.
@@ -81,7 +79,8 @@ class ParsedFile(Tree):
         self.source = source
         self.reads_later = reads_later
         self.path = path
-        self.project = project
+        alone = Project(Modules({}), "")
+        self.project = project or alone
         self.parallel = parallel  # "spmd" if one process drives all devices
         # "torch_xla" to rewrite code written for it, "xla_migrate" to rewrite calls of the runtime or a copy of it
         its_names = (origin, library_types.VENDORED) if origin == "xla_migrate" else (origin,)
@@ -99,9 +98,9 @@ class ParsedFile(Tree):
             self.inference.own = lambda dotted: wrapped_value(wrappers, dotted, path)
         self.parents = self.index.parents
         self.module = self.index.module
-        is_worth_it = project is not None and self._asks_callers
-        self.callers = Callers(project if is_worth_it else None, self.index)
-        if project is not None and is_worth_it:
+        asks_others = not self.project.is_alone and self._asks_callers
+        self.callers = Callers(self.project if asks_others else alone, self.index)
+        if project is not None and asks_others:
             self.inference.elsewhere = project.returned
             self.inference.has_default = project.has_cuda_default
             self.inference.passed = self.callers.passed
@@ -122,7 +121,6 @@ class ParsedFile(Tree):
     def other_file(self: S, path: str) -> S:
         """Return the module at `path` of the project, as this file's analysis sees it."""
         if path not in self._others:
-            assert self.project is not None
             modules = self.project.modules
             source = modules.source(path, modules.files[path])
             project = type(self.project)(modules, path)
@@ -201,7 +199,7 @@ class ParsedFile(Tree):
         if node not in known:
             scope = scope or self.index.scope(node)
             found = resolve(node, scope)
-            if found is not None and isinstance(node, ast.Attribute) and self.project is not None:
+            if found is not None and isinstance(node, ast.Attribute) and not self.project.is_alone:
                 owner = self.dotted(node.value, scope)
                 if owner is not None and self.project.holds(owner):
                     found = None  # `model.cuda`, where `model = Net()` stands in utils.py
@@ -213,15 +211,12 @@ class ParsedFile(Tree):
         return (
             isinstance(node.value, ast.Name)
             and node.value.id in self.project_modules
-            and self.project is not None
             and self.project.hands_on(node.attr)
         )
 
     @cached_property
     def project_modules(self) -> frozenset[str]:
         """Local names of modules of the project."""
-        if self.project is None:
-            return frozenset()
         return frozenset(
             name
             for name, bindings in self.module.bindings.items()
@@ -268,7 +263,7 @@ class ParsedFile(Tree):
             return False
         if re.search(rf"\bdef {method}\(", self.source.text):
             return True
-        return self.project is not None and self.project.has_function(method)
+        return self.project.has_function(method)
 
     def is_neither_tensor_nor_module(self, node: ast.expr, scope: Scope | None = None) -> bool:
         """True if `node` is of a class that is known to be neither, and inherits nothing from one that is not known."""
@@ -346,9 +341,8 @@ class ParsedFile(Tree):
     @cached_property
     def is_part_of_training(self) -> bool:
         """Return True if the file computes with torch, and a program that trains on an accelerator loads it."""
-        if self.project is None or not any(word in self.source.text for word in _COMPUTES):
-            return False
-        return self.project.runs_accelerated
+        computes = any(word in self.source.text for word in _COMPUTES)
+        return computes and self.project.runs_accelerated
 
     @property
     def _asks_callers(self) -> bool:
@@ -365,8 +359,8 @@ class ParsedFile(Tree):
     @cached_property
     def runs_accelerated(self) -> bool:
         """True if this file does, or is part of a program that trains on one: where modules of the project are known."""
-        return self.accelerated or (self.project is not None and self.project.runs_accelerated)
+        return self.accelerated or (self.project.runs_accelerated)
 
     def is_imported_elsewhere(self, name: str) -> bool:
         """True if another module of the project is known to import `name` from this one."""
-        return self.project is not None and self.project.wants(name)
+        return self.project.wants(name)

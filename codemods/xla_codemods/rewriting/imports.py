@@ -167,9 +167,8 @@ def _place_without_torch(tree: ast.Module, imports: list[int], script: ParsedFil
 
 
 def _is_of_the_project(node: ast.stmt, script: ParsedFile) -> bool:
-    if script.project is None or not isinstance(node, _IMPORTS):
-        return False
-    return any(script.project.modules.locate(name, script.path) for name in _homes(node))
+    locate, path = script.project.modules.locate, script.path
+    return isinstance(node, _IMPORTS) and any(locate(name, path) for name in _homes(node))
 
 
 def _last_before_the_runtime(tree: ast.Module, anchor: int) -> int:

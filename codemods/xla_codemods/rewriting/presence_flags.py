@@ -36,8 +36,8 @@ def settled_flags(
             continue  # scripts for several machines choose code by this flag
         handled = (s for handler in guard.handlers for s in handler.body)
         if all(only_complains(s, gone | names) for s in handled):
-            is_known = script.project is not None  # without one, other modules may import the flag
-            remaining = [s for s in flags if not is_known or _binds(s, used)]
+            # Without a project, unknown modules may import the flag.
+            remaining = [s for s in flags if script.project.is_alone or _binds(s, used)]
             yield guard, "\n".join(map(ast.unparse, remaining))
 
 

@@ -239,7 +239,7 @@ def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
 
 def _is_own(script: ParsedFile, dotted: str | None) -> bool:
     """True if the project has a module of that name."""
-    return script.project is not None and dotted is not None and script.project.has(dotted)
+    return dotted is not None and script.project.has(dotted)
 
 
 def _called_on(script: ParsedFile, call: ast.Call, dotted: str | None, scope: Scope) -> Value:

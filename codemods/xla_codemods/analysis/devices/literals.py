@@ -68,7 +68,7 @@ class DeviceLiterals:
         if any(self.script.index.calls_of(name) for name in _LAUNCHES):
             return True
         project = self.script.project
-        return project is not None and project.is_loaded_by_caller(*_LAUNCHES)
+        return project.is_loaded_by_caller(*_LAUNCHES)
 
     def _found(self) -> Iterator[DeviceLiteral]:
         script, index = self.script, self.script.index

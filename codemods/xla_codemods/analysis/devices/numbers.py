@@ -132,8 +132,6 @@ class Numbers:
         """Return the last names of calls that may run a function of the project."""
         index = self.home.indexed
         names = {"__init__", *_defined(index)}
-        if self._project is None:
-            return names
         for path in sorted(self._project.imported):
             view = self.callees.view(path)
             if view is not None:
@@ -202,7 +200,7 @@ class Numbers:
     def _is_rank(self, call: ast.Call, scope: Scope) -> bool:
         """Return True if an unknown function gives a number by its name."""
         last = last_name(call.func) or ""
-        is_users = self._project is not None and self._project.has_function(last)
+        is_users = self._project.has_function(last)
         return last.endswith("rank") or (is_index_of_tensor(call, scope) and not is_users)
 
     def _of_name(self, node: ast.Name, view: View) -> Iterator[Place]:

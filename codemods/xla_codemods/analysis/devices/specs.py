@@ -68,7 +68,7 @@ _SPLITS = frozenset({"partition", "rpartition", "rsplit", "split"})
 def _takes_an_index(script: ParsedFile) -> bool:
     if _TAKES_INDEX.search(script.source.text) is not None:
         return True
-    return script.project is not None and script.project.has_text(_TAKES_INDEX.compiled, "split")
+    return script.project.has_text(_TAKES_INDEX.compiled, "split")
 
 
 class Devices:

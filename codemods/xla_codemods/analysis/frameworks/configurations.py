@@ -49,8 +49,6 @@ def written_out(script: Script) -> list[Configuration]:
 def elsewhere(script: Script) -> list[Configuration]:
     """Those that the file may read: in JSON files that it names, else in its program, else in the nearest JSON files."""
     project = script.project
-    if project is None:
-        return []
     texts = {n.value for n in walk(script.tree) if isinstance(n, ast.Constant)}
     names = sorted(t for t in texts if isinstance(t, str) and t.endswith(".json"))
     named = {path: one for name in names for path, one in _files(project, name)}

@@ -133,8 +133,7 @@ def patched_before(
 
 def _is_inside(script: Script, made: Collection[str]) -> bool:
     """Return True if the file is a module of the framework, which the runtime imports to patch it."""
-    project = script.project
-    return project is not None and any(map(project.is_of_its_package, made))
+    return any(map(script.project.is_of_its_package, made))
 
 
 def _calls_by_name(script: Script) -> dict[str, list[ast.Call]]:

@@ -88,9 +88,9 @@ def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | Non
                 yield None
 
 
-def is_of_another_class(project: Project | None, owner: str, use: AttributeUse) -> bool:
+def is_of_another_class(project: Project, owner: str, use: AttributeUse) -> bool:
     """True if `use`, in the module that `project` is seen from, is of an object that has nothing to do with the class `owner`."""
-    if project is None:
+    if project.is_alone:
         return False
     return not _may_be_of(project.modules, use, _related(project, owner))
 

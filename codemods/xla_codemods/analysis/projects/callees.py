@@ -33,15 +33,15 @@ class View(NamedTuple):
 
     indexed: Index
     path: str
-    project: Project | None
+    project: Project
 
     @property
-    def modules(self) -> Modules | None:
-        """The modules of the project, if they are known."""
-        return self.project.modules if self.project is not None else None
+    def modules(self) -> Modules:
+        """The modules of the project."""
+        return self.project.modules
 
     def modules_for(self, dotted: str) -> Modules | None:
-        """The same, if `dotted` may name something in them."""
+        """The modules of the project if `dotted` may name something in them."""
         return None if is_of_others(dotted.partition(".")[0]) else self.modules
 
 
@@ -69,8 +69,7 @@ class Handed(NamedTuple):
 @once
 def callees_of(script: ParsedFile) -> Callees:
     """Return what the calls of a script's program run; found once for all who ask."""
-    path = script.project.path if script.project is not None else ""
-    return Callees(View(script.index, path, script.project))
+    return Callees(View(script.index, script.project.path, script.project))
 
 
 class Callees:
@@ -84,8 +83,7 @@ class Callees:
     def view(self, path: str) -> View | None:
         """The module at `path`; None where it cannot be parsed."""
         if path not in self._views:
-            modules = self.home.modules
-            index = modules.whole(path) if modules is not None else None
+            index = self.home.modules.whole(path)
             self._views[path] = View(index, path, self.home.project) if index else None
         return self._views[path]
 

@@ -32,9 +32,9 @@ _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and s
 
 
 class Callers:
-    """The calls of the functions of one module in the others, each found once; none without `project`."""
+    """The calls of the functions of one module in the others, each found once."""
 
-    def __init__(self, project: Project | None, index: Index) -> None:
+    def __init__(self, project: Project, index: Index) -> None:
         self.project, self.index = project, index
         self._calls: dict[FunctionNode, list[Call]] = {}
 
@@ -59,7 +59,7 @@ class Callers:
 
     def are_in_a_model(self, function: FunctionNode) -> bool:
         """Return True if a model calls `function` of the module to compute its result."""
-        if self.project is None or self._owner(function) != "":
+        if self._owner(function) != "":
             return False
         models = self._importing(function.name, self.project.modules.having(_MODELS))
         return any(
@@ -132,7 +132,7 @@ class Callers:
     def _of_objects(self, function: FunctionNode) -> Iterator[Call]:
         """Yield the calls of a method on objects of its class, and on those whose class is not known."""
         owner, name = self._owner(function), function.name
-        if not owner or self.project is None:
+        if not owner:
             return
         for other, index in self._of_training(owner):
             calls = index.calls_of(name)
@@ -149,16 +149,13 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """Yield the modules that import this one and contain `name`, if one of the two trains."""
-        if self.project is not None:
-            training = self.project.modules.having((*TRAINS, _SCALES))
-            yield from self._importing(name, None if self.project.path in training else training)
+        training = self.project.modules.having((*TRAINS, _SCALES))
+        yield from self._importing(name, None if self.project.path in training else training)
 
     def _importing(
         self, name: str, among: Collection[str] | None = None
     ) -> Iterator[tuple[str, Index]]:
         """Yield the modules, of those `among`, that import this one and contain `name`."""
-        if self.project is None:
-            return
         modules = self.project.modules
         for other in sorted(modules.graph.importers.get(self.project.path, ())):
             if other in modules.with_word(name) and (among is None or other in among):
@@ -168,7 +165,6 @@ class Callers:
 
     def _calls_of(self, name: str, other: str, index: Index) -> list[ast.Call]:
         """Return the calls in the module at `other` of what this module calls `name`."""
-        assert self.project is not None
         modules, here, found = self.project.modules, self.project.path, list[ast.Call]()
         imported = (each.local for each in modules.imports(other) if each.name == name)
         for local in sorted({name, *imported}):

@@ -94,8 +94,6 @@ class PassedArguments:
     def _views_around(self, target: Target) -> Iterator[View]:
         yield target.view
         modules = target.view.modules
-        if modules is None:
-            return
         function, owner = target.function.name, target.owner
         if owner is None:
             names = {function}
@@ -112,7 +110,7 @@ class PassedArguments:
                 yield view
 
     def _local_names(self, name: str, view: View, target: Target) -> Iterator[str]:
-        if view is not target.view and view.modules is not None:
+        if view is not target.view:
             for found in view.modules.imports(view.path):
                 if found.name == name:
                     yield found.local

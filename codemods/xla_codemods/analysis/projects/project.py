@@ -278,6 +278,11 @@ class Project:
         self._roots: dict[str, bool] = {}
 
     @property
+    def is_alone(self) -> bool:
+        """True if no other module is known."""
+        return not self._modules.files
+
+    @property
     def modules(self) -> Modules:
         """The modules of the project. Whoever looks at them depends on them."""
         self.depends_on_modules = True
@@ -345,7 +350,7 @@ class Project:
     def has(self, dotted: str) -> bool:
         """True if `dotted` begins with a module of the project. Even the answer no is one of the project."""
         root = dotted.partition(".")[0]
-        if root and is_of_others(root):
+        if self.is_alone or (root and is_of_others(root)):
             return False
         if root not in self._roots:
             self._roots[root] = not root or self.modules.has(root, self.path)

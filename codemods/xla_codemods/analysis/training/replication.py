@@ -113,7 +113,7 @@ class Replication:
             return True
         project = self.script.project
         called = tuple(f"{name}(" for name in names)
-        return project is not None and project.in_its_programs(project.modules.having(called))
+        return project.in_its_programs(project.modules.having(called))
 
     def _look(self) -> None:
         own = _reducing_classes(self.script.source.text, *self._classes_of_others())
@@ -136,16 +136,11 @@ class Replication:
 
     def _classes_of_others(self) -> Iterator[str]:
         """Yield the texts of the program's other modules that define a wrapper."""
-        project = self.script.project
-        if project is not None:
-            paths = project.modules.where(_defines_a_wrapper) & project.programs
-            yield from (project.modules.text(path) for path in sorted(paths))
+        modules, programs = self.script.project.modules, self.script.project.programs
+        yield from map(modules.text, sorted(modules.where(_defines_a_wrapper) & programs))
 
     def _look_at_others(self, own: frozenset[str]) -> None:
-        project = self.script.project
-        if project is None:
-            return
-        modules, programs = project.modules, project.programs
+        modules, programs = self.script.project.modules, self.script.project.programs
 
         def codes(paths: frozenset[str]) -> Iterator[str]:
             return (_code(modules.text(path)) for path in sorted(paths & programs))

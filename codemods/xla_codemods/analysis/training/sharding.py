@@ -113,22 +113,19 @@ def is_sharded_by_the_runtime(script: Script) -> bool:
 
 def is_sharded_elsewhere(script: Script) -> bool:
     """True if other modules of the programs that load this one shard, all by the runtime: this one only saves, or asks."""
-    project = script.project
-    if project is None or any(True for _ in _calls(script)):
+    if any(True for _ in _calls(script)):
         return False
-    verdicts = [_shards(script, path) for path in project.program_paths]
+    verdicts = [_shards(script, path) for path in script.project.program_paths]
     return True in verdicts and False not in verdicts
 
 
 def _shards(script: Script, path: str) -> bool | None:
     """Return True if the sharding calls of another module are the runtime's, or will be; None if it has none."""
-    assert script.project is not None
     modules = script.project.modules
     return modules.remembered(("shards by the runtime", path), lambda: _read(script, path))
 
 
 def _read(script: Script, path: str) -> bool | None:
-    assert script.project is not None
     modules = script.project.modules
     if not _SHARDS.search(modules.text(path)) or modules.scope(path) is None:
         return None
@@ -203,12 +200,10 @@ def unusual(script: Script) -> str | None:
             return what
     if _ON_META.search(text) and not _makes_what_is_on_meta(script):
         return "parameters on meta"
-    project = script.project
-    if project is not None:
-        modules = project.modules
-        for path in sorted(modules.with_word_like(_SHARDS) & project.programs):
-            if _OF_SHARDS.search(modules.text(path)):
-                return f"{_BY_HAND} in {path}"
+    modules, programs = script.project.modules, script.project.programs
+    for path in sorted(modules.with_word_like(_SHARDS) & programs):
+        if _OF_SHARDS.search(modules.text(path)):
+            return f"{_BY_HAND} in {path}"
     if next(world_sizes.summed_losses(script), None) is not None:
         return "a loss that is a sum"
     for use in world_sizes.uses(script):

@@ -85,8 +85,8 @@ def is_marked_elsewhere(script: ParsedFile, call: ast.Call, optimizer: ast.expr)
 def _is_called_by_its_class_alone(script: ParsedFile, function: FunctionNode) -> bool:
     """Return True if `step`, or another method of the class, calls `function`, and nothing else does."""
     home, name = script.parent(function), function.name
-    private = name.startswith("_") or script.project is not None
-    if not private or (script.project is not None and script.project.uses_attribute(name)):
+    is_private = name.startswith("_") or not script.project.is_alone
+    if not is_private or script.project.uses_attribute(name):
         return False
     calls = [call for call, _ in script.index.calls_of(name)]
     return bool(calls) and all(any(a is home for a in script.ancestors(c)) for c in calls)
@@ -138,6 +138,5 @@ def calls_of(script: ParsedFile, function: ast.FunctionDef) -> list[ast.Call]:
 
 
 def _is_a_method_used_elsewhere(script: ParsedFile, function: ast.FunctionDef) -> bool:
-    if script.project is None or not isinstance(script.parent(function), ast.ClassDef):
-        return False
-    return script.project.uses_attribute(function.name)
+    is_method = isinstance(script.parent(function), ast.ClassDef)
+    return is_method and script.project.uses_attribute(function.name)

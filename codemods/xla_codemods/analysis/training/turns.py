@@ -113,7 +113,7 @@ def _is_named(script: Script, function: ast.FunctionDef) -> bool:
     index, project = script.index, script.project
     if index.names(name) or index.attributes(name):
         return True
-    return project is not None and (project.wants(name) or project.uses_attribute(name))
+    return project.wants(name) or project.uses_attribute(name)
 
 
 def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:

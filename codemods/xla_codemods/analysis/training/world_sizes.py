@@ -292,4 +292,4 @@ def is_of_replicas(script: ParsedFile) -> bool:
         return True
     if script.source.mentions("deepspeed") and script.index.calls_of("initialize"):
         return True
-    return script.project is not None and script.project.mentions(*_OF_REPLICAS[:3])
+    return script.project.mentions(*_OF_REPLICAS[:3])

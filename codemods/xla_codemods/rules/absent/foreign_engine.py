@@ -141,4 +141,4 @@ def _engine(dotted: str) -> str:
 
 def _is_own(script: Script, dotted: str) -> bool:
     """True if the project has a module of that name."""
-    return script.project is not None and script.project.has(dotted)
+    return script.project.has(dotted)

@@ -243,7 +243,7 @@ def _is_of_a_library(script: Script, call: ast.Call, scope: Scope) -> bool:
     root = (dotted or "").partition(".")[0]
     if dotted is None or not root or root in {"torch", library_types.RUNTIME.partition(".")[0]}:
         return False
-    return script.project is None or not script.project.has(dotted)
+    return not script.project.has(dotted)
 
 
 def _is_made_by_a_library(script: Script, value: ast.expr, scope: Scope) -> bool:

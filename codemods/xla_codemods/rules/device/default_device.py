@@ -200,9 +200,7 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
 def _is_set_in_the_program(script: Script) -> bool:
     """Return True if this module, or another one of the same programs, sets a CUDA type."""
     project = script.project
-    return bool(_settings(script)) or (
-        project is not None and project.has_cuda_default("torch.Tensor")
-    )
+    return bool(_settings(script)) or (project.has_cuda_default("torch.Tensor"))
 
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:

@@ -99,7 +99,7 @@ def several_devices(script: Script) -> Iterator[Finding]:
             )
             return
     chosen = []
-    if script.project is not None or script.source.mentions("set_device"):
+    if not script.project.is_alone or script.source.mentions("set_device"):
         chosen = [c for c, s in script.index.of(ast.Call) if script.dotted(c.func, s) in _SETS]
     if chosen:
         # Each process has one device: devices in different places may be for different processes.

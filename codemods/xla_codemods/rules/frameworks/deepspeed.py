@@ -144,11 +144,7 @@ def _makes_an_engine(script: Script, named: set[str]) -> bool:
     """True if the file, or another of its project, calls `initialize`: else the engine is a library's."""
     if "deepspeed.initialize" in named:
         return True
-    return (
-        bool(named)
-        and script.project is not None
-        and script.project.mentions("deepspeed.initialize(")
-    )
+    return bool(named) and script.project.mentions("deepspeed.initialize(")
 
 
 def _is_of_deepspeed(dotted: str) -> bool:

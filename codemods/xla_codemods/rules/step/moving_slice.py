@@ -151,12 +151,12 @@ def moving_slice(script: Script) -> Iterator[Finding]:
             if _is_at_the_last_step(script, node):
                 continue  # once an epoch
             yield from _of_subscript(script, node, counters)
-    may_call = script.project is not None or script.source.mentions("arange")
+    may_call = not script.project.is_alone or script.source.mentions("arange")
     for call, scope in script.index.of(ast.Call) if may_call else ():
         dotted = script.dotted(call.func, scope)
         if dotted == "torch.arange":
             yield from _of_range(script, call, counters)
-        elif dotted is not None and script.project is not None:
+        elif dotted is not None:
             yield from _of_call(script, call, dotted, counters)
 
 
@@ -177,7 +177,6 @@ def _is_at_the_last_step(script: Script, node: ast.AST) -> bool:
 
 def _of_call(script: Script, call: ast.Call, dotted: str, counters: Counters) -> Iterator[Finding]:
     """`get_batch(source, i)`, where another module has `source[i : i + n]` in it."""
-    assert script.project is not None
     function = script.project.function(dotted)
     if function is None:
         return

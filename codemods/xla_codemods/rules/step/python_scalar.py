@@ -135,7 +135,7 @@ def python_scalar(script: Script) -> Iterator[Finding]:
 def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: Counters) -> bool:
     assert isinstance(call.func, ast.Attribute)
     name = call.func.attr
-    if name not in _LAST_NAMES and script.project is None:
+    if name not in _LAST_NAMES and script.project.is_alone:
         return False
     dotted = script.dotted(call.func, scope)
     named = [k.value for k in call.keywords if k.arg not in _NO_SIZES]

@@ -235,7 +235,7 @@ def _keeps_random_states(script: Script) -> bool:
 def _speaks_of_replicas(script: Script) -> bool:
     if _REPLICAS.search(script.source.text):
         return True
-    return script.project is not None and script.project.has_text(_REPLICAS)
+    return script.project.has_text(_REPLICAS)
 
 
 def _torch_xla(script: Script) -> str:

@@ -154,8 +154,6 @@ def _is_there(
     word = re.compile(rf"(?<![\w/]){made.removeprefix(re.escape('.'))}\b")
     if word.search(script.source.text):
         return True
-    if script.project is None:
-        return False
     if script.project.in_its_programs(script.project.modules.matching(word)):
         return True
     paths = (path.replace("/", ".") for path in script.project.program_paths)

@@ -12,7 +12,6 @@ from ....flow.edges import sources
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...inference.values import CLASS
-from ...scopes import resolve
 from ...syntax import name_of
 from ..availability import asks_availability
 from ..specs import Devices, last_name
@@ -127,8 +126,8 @@ def _class(script: ParsedFile, owner: ast.expr) -> ast.ClassDef | None:
 
 def _elsewhere(script: ParsedFile, node: ast.expr) -> Binding | None:
     """What binds `node` in another module of the project."""
-    dotted = resolve(node, script.index.scope(node)) if script.project is not None else None
-    found = script.project.bound(dotted) if script.project is not None and dotted else None
+    dotted = script.index.dotted(node)
+    found = script.project.bound(dotted) if dotted else None
     return found[0] if found is not None else None
 
 

@@ -160,9 +160,8 @@ class _Origins(MadeOf):
 
     def _elsewhere(self, node: ast.expr) -> list[ast.expr]:
         """Return what binds the table or collection `node` in another module."""
-        project = self.script.project
-        dotted = resolve(node, self.index.scope(node)) if project is not None else None
-        bound = project.bound(dotted) if project is not None and dotted else None
+        dotted = self.index.dotted(node)
+        bound = self.script.project.bound(dotted) if dotted else None
         if bound is None or bound[0].how != "assign" or bound[0].value is None:
             return []
         return [bound[0].value]
@@ -232,8 +231,8 @@ def _literals(script: ParsedFile) -> set[ast.AST]:
 def _is_such_a_string(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if `node` is such a string, or a name or result of a module that has one."""
     name, project = node.func if isinstance(node, ast.Call) else node, script.project
-    if node in script.cached(_literals) or project is None:
-        return node in script.cached(_literals)
+    if node in script.cached(_literals):
+        return True
     is_name = isinstance(name, (ast.Name, ast.Attribute))
     dotted = resolve(name, script.index.scope(node)) if is_name else None
     found = project.bound(dotted) if dotted else None

@@ -111,14 +111,13 @@ def _returns_a_constant(statement: ast.stmt) -> bool:
 
 def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedFile, ast.expr]]:
     """Return the calls of the function, and other uses of its name, in all files."""
-    project = script.project
     is_method = isinstance(script.parent(function), ast.ClassDef)
     named = script.index.attributes if is_method else script.index.names
     uses: list[tuple[ParsedFile, ast.expr]] = [
         (script, node) for node, _ in named(function.name) if isinstance(node.ctx, ast.Load)
     ]
-    if project is not None and isinstance(script.parent(function), ast.Module):
-        found = uses_of_function(project, function.name)
+    if isinstance(script.parent(function), ast.Module):
+        found = uses_of_function(script.project, function.name)
         uses += [(script.other_file(use.path), use.node) for use in found if use is not None]
     if any(name_of(decorator) in _PROPERTIES for decorator in function.decorator_list):
         return uses

@@ -115,7 +115,7 @@ def _passed_on(use: _Use) -> list[_Use]:
     project = script.project
     match script.parent(whole):
         case ast.Assign(targets=[ast.Attribute(attr=attr)]):
-            if project is not None and project.modules.with_word(attr) - {project.path}:
+            if project.modules.with_word(attr) - {project.path}:
                 return []
     named = [use for use in uses(script, whole) if isinstance(use, (ast.Name, ast.Attribute))]
     return [(script, read) for read in named]
@@ -294,7 +294,7 @@ def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
 
 def _imports_kernels(script: ParsedFile, node: ast.AST) -> bool:
     """Return True if `node` imports a module of the project that compiles or loads kernels."""
-    if script.project is None or not isinstance(node, (ast.Import, ast.ImportFrom)):
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return False
     modules, path = script.project.modules, script.project.path
     for alias in node.names:
@@ -325,7 +325,7 @@ def _is_a_helper(script: ParsedFile, call: ast.Call) -> bool:
     function: ast.AST | None = script.value(call.func).definition
     function = function or script.local_method(call.func)
     scope: Scope | None = script.module
-    if function is None and script.project is not None:
+    if function is None:
         found = script.project.definition(script.dotted(call.func) or "")
         if found is not None:
             function, scope = found[0], script.project.modules.scope(found[1])

@@ -259,10 +259,7 @@ class SysModules:
         if "modules" in self._script.source.text:
             yield build(self._tree, self._script.source.text)
         project = self._script.project
-        if project is not None:
-            modules = project.modules
-            connected = modules.graph.connected(project.path) - {project.path}
-            for path in sorted(connected & modules.having(("sys.modules",))):
-                index = modules.whole(path)
-                if index is not None:
-                    yield index
+        modules = project.modules
+        connected = modules.graph.connected(project.path) - {project.path}
+        having = connected & modules.having(("sys.modules",))
+        yield from filter(None, map(modules.whole, sorted(having)))

@@ -286,7 +286,7 @@ def _needs_it(script: ParsedFile, given: ast.expr) -> bool:
     """Return True if a function of another module of the project, which gets the stream, reads an attribute of it."""
     parent = script.parent(given)
     call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call) or script.project is None:
+    if not isinstance(call, ast.Call):
         return False
     function = script.project.function(script.dotted(call.func) or "")
     if function is None:

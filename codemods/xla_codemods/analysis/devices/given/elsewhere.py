@@ -61,8 +61,7 @@ def _is_converted(script: Script, definition: ast.ClassDef, field: str) -> bool:
 
 def _fillings(script: Script, definition: ast.ClassDef, field: str) -> Iterator[bool]:
     """Yield for each use of the class if it fills `field` with what the code does not say."""
-    if script.project is not None:
-        yield script.project.wants(definition.name)
+    yield script.project.wants(definition.name)
     for node, _ in script.index.names(definition.name):
         yield _fills(script, node, field)
     for node, _ in script.index.names("cls"):

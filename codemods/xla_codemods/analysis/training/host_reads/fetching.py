@@ -172,11 +172,10 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
 
 def _is_made_of_a_tensor(script: Script, node: ast.expr) -> bool:
     """Return True for `reduce_mean(loss)`, a function of another module of the project, if `loss` is on the device."""
-    project = script.project
-    if project is None or not isinstance(node, ast.Call) or script.value(node).kinds:
+    if not isinstance(node, ast.Call) or script.value(node).kinds:
         return False
     dotted = script.dotted(node.func) or ""
-    is_of_project = bool(dotted) and project.has(dotted)
+    is_of_project = bool(dotted) and script.project.has(dotted)
     return is_of_project and any(may_be_read(script, given) for given in node.args[:1])
 
 

@@ -98,7 +98,7 @@ def kept_by(script: Script, node: ast.expr) -> tuple[ast.expr, ast.ClassDef | No
     if made in _OF_TIMM and name == "update":
         return owner, None
     definition: ast.AST | None = script.value(maker).definition if maker is not None else None
-    if definition is None and script.project is not None:
+    if definition is None:
         found = script.project.definition(made)
         definition = found[0] if found is not None else None
     if not isinstance(definition, ast.ClassDef) or not only_keeps(definition, name):
@@ -205,8 +205,7 @@ def _is_called_elsewhere(script: Script, function: FunctionNode) -> bool:
     if isinstance(owner, ast.ClassDef) and not name.startswith("_"):
         if _is_of_a_library(script, owner):
             return True
-        project = script.project
-        return project is not None and any(True for _ in uses_elsewhere(project, owner.name, name))
+        return any(True for _ in uses_elsewhere(script.project, owner.name, name))
     return isinstance(owner, ast.Module) and script.is_imported_elsewhere(name)
 
 
@@ -215,7 +214,7 @@ def _is_of_a_library(script: Script, owner: ast.ClassDef) -> bool:
 
     def may_call(dotted: str) -> bool:
         known = dotted.startswith("torch.nn.") or dotted.partition(".")[0] in _PLAIN_BASES
-        is_ours = script.project is not None and script.project.has(dotted)
+        is_ours = script.project.has(dotted)
         return bool(dotted) and not known and not is_ours
 
     return derives(script, owner, may_call)

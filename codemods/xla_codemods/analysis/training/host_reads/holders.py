@@ -70,10 +70,10 @@ def is_read_elsewhere(script: Script, owner: Owner) -> bool:
         found = script.index.scope(owner).find(owner.id)
         is_of_module = found is not None and isinstance(found[0].node, ast.Module)
         return is_of_module and script.is_imported_elsewhere(owner.id)
-    definition, project = class_of(script, owner), script.project
-    if definition is None or project is None:
+    definition = class_of(script, owner)
+    if definition is None:
         return False
-    used = uses_elsewhere(project, definition.name, owner.attr)
+    used = uses_elsewhere(script.project, definition.name, owner.attr)
     return script.is_imported_elsewhere(definition.name) and any(
         use is None or isinstance(use.node.ctx, ast.Load) for use in used
     )
@@ -122,8 +122,6 @@ def is_of_another(
     script: Script, node: ast.Attribute, scope: Scope, definition: ast.ClassDef
 ) -> bool:
     """Return True if `node` is certainly an attribute of another class than `definition`."""
-    if script.project is None:
-        return False
     use = AttributeUse(node, scope, script.index, script.project.path)
     return is_of_another_class(script.project, definition.name, use)
 

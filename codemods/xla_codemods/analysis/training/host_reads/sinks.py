@@ -70,10 +70,9 @@ def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
         func.attr == "log" and not _has_a_level(script, call)
     ):
         return False
-    project = script.project
     stored = [s.value for s, _ in script.index.assignments(unparsed(func.value))]
     made = {name for owner in (func.value, *stored) for name in makers(script, owner) if name}
-    found = [project.definition(name) for name in made] if project is not None else []
+    found = map(script.project.definition, made)
     return not any(
         isinstance(f[0], ast.ClassDef) or "logg" not in ast.unparse(f[0]).lower()
         for f in found

@@ -64,8 +64,6 @@ def sharding_modules(modules: Modules) -> frozenset[str]:
 def may_be_in_the_project(script: Script) -> bool:
     """True if another module of the same programs holds such a word; the texts are searched once a project."""
     project = script.project
-    if project is None:
-        return False
     having = sharding_modules(project.modules) - {project.path}
     return bool(having) and not having.isdisjoint(project.modules.graph.connected(project.path))
 

@@ -86,8 +86,6 @@ class LeftModels:
     def elsewhere(self) -> Why | None:
         """A call that is left in another module of the programs that load this one."""
         project = self.script.project
-        if project is None:
-            return None
         for path in sorted(sharding_modules(project.modules) & project.programs):
             other = _other(self.script, path)
             if other is not None and other.calls:
@@ -106,12 +104,11 @@ class LeftModels:
 
     def _sharded_elsewhere(self) -> Iterator[tuple[ast.expr, Why]]:
         """Yield what functions of other modules shard: `apply_fsdp(model, mesh)`, `model = sharded()`."""
-        project = self.script.project
-        if project is None or not may_be_in_the_project(self.script):
+        if not may_be_in_the_project(self.script):
             return
         for call, _ in self.script.index.of(ast.Call):
             dotted = self.script.dotted(call.func)
-            found = project.definition(dotted) if dotted is not None else None
+            found = self.script.project.definition(dotted) if dotted is not None else None
             other = _other(self.script, found[1]) if found is not None else None
             if found is None or other is None or not other.calls:
                 continue
@@ -185,13 +182,11 @@ def _root(node: ast.expr) -> ast.expr:
 
 def _other(script: Script, path: str) -> LeftModels | None:
     """The models of another module of the project."""
-    assert script.project is not None
     modules = script.project.modules
     return modules.remembered(("left models", path), lambda: _read(script, path))
 
 
 def _read(script: Script, path: str) -> LeftModels | None:
-    assert script.project is not None
     modules = script.project.modules
     if path not in sharding_modules(modules) or modules.scope(path) is None:
         return None

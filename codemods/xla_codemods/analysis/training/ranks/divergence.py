@@ -49,7 +49,7 @@ def has_replicas(script: ParsedFile) -> bool:
     """True if the script, or another module of its program, has several replicas."""
     if any(script.index.calls_of(name) for name in _OF_REPLICAS):
         return True
-    return script.project is not None and script.project.mentions(*_OF_REPLICAS[:3])
+    return script.project.mentions(*_OF_REPLICAS[:3])
 
 
 def may_be_alone(script: ParsedFile, statement: ast.stmt) -> bool:

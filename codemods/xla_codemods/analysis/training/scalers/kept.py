@@ -37,20 +37,18 @@ def keeps_scalers(script: ParsedFile) -> bool:
     if uses_of_scalers(script).unclear:
         return True
     project = script.project
-    if project is None or next(creations(script), None) is not None:
+    if next(creations(script), None) is not None:
         return False
     paths = project.modules.with_word("GradScaler") & project.programs
     return any(_is_kept_in(script, path) for path in sorted(paths))
 
 
 def _is_kept_in(script: ParsedFile, path: str) -> bool:
-    assert script.project is not None
     modules = script.project.modules
     return modules.remembered(("keeps a scaler", path), lambda: _read(script, path))
 
 
 def _read(script: ParsedFile, path: str) -> bool:
-    assert script.project is not None
     modules = script.project.modules
     if modules.scope(path) is None:
         return False
@@ -68,9 +66,7 @@ _OF_ONE_GRADIENT = ("clamp", "clamp_", "clip", "clip_")
 
 def clipped(script: ParsedFile, uses: Uses) -> Iterator[ast.Call]:
     """Calls that clip gradients which the original has scaled; none where the program unscales any."""
-    if script.index.calls_of("unscale_"):
-        return
-    if script.project is not None and script.project.uses_attribute("unscale_"):
+    if script.index.calls_of("unscale_") or script.project.uses_attribute("unscale_"):
         return
     for call in _clippings(script):
         home = script.function(call)

@@ -80,7 +80,7 @@ class Uses:
 def _is_wanted_elsewhere(script: ParsedFile, target: ast.expr) -> bool:
     """True if another module of the project has a use for it."""
     if isinstance(target, ast.Attribute):
-        return script.project is not None and script.project.uses_attribute(target.attr)
+        return script.project.uses_attribute(target.attr)
     return script.is_imported_elsewhere(last_name(target))
 
 

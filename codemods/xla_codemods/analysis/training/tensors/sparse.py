@@ -89,8 +89,8 @@ class SparseTensors:
     @cached_property
     def _anywhere(self) -> bool:
         """True if any module that belongs to the program has the words for one."""
-        if self._here or self._project is None:
-            return self._here
+        if self._here:
+            return True
         graph = self._project.modules.graph
         return not graph.connected(self._project.path).isdisjoint(_making(self._project.modules))
 
@@ -189,8 +189,7 @@ class SparseMoves(SparseTensors):
     @cached_property
     def refused(self) -> str | None:
         """Return an unsupported use of a sparse tensor on the device, as it is written; None if none is seen."""
-        project = self._script.project
-        paths = project.program_paths if project is not None else []
+        paths = self._script.project.program_paths
         views = (self.home, *(v for v in map(self.callees.view, paths) if v is not None))
         return next((use for view in views for use in self._refused_in(view)), None)
 
