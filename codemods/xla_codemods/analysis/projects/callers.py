@@ -1,13 +1,15 @@
 """Calls in other modules of a program of this module's functions: `criterion(model(x), y)` of a class in `losses.py`.
 
-Only modules that train are searched, or all modules if this one trains. Other calls say little about a tensor's
-device in a training step.
+Only modules that train or define models are searched, or all modules if this one trains. Other calls say little about
+a tensor's device in a training step. What a caller passes may come from its own callers: `train.py` calls a loss in
+`losses.py`, and the loss calls `match` in `boxes.py`. Values are followed over two modules, no further.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 
 from ..index import Index
 from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
@@ -24,7 +26,7 @@ from .in_steps import (
     passes_method,
     tensor_behind,
 )
-from .project import TRAINS, Project
+from .project import TESTS, TRAINS, Project
 
 _MODELS = ("def forward(",)
 _BACKWARD = "backward("
@@ -32,18 +34,44 @@ _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and s
 
 
 class Callers:
-    """The calls of the functions of one module in the others, each found once."""
+    """The calls of the functions of one module in the others, each found once.
 
-    def __init__(self, project: Project, index: Index) -> None:
-        self.project, self.index = project, index
+    follows: True if the callers of those modules determine what their parameters are.
+    """
+
+    def __init__(self, project: Project, index: Index, follows: bool = True) -> None:
+        self.project, self.index, self._follows = project, index, follows
         self._calls: dict[FunctionNode, list[Call]] = {}
+        self._paths: dict[Index, str] = {}
 
     def passed(self, name: str, function: FunctionNode) -> Iterator[Value]:
-        """Yield the values that the calls pass for the parameter `name` of `function`."""
+        """Yield the values that the calls pass for the parameter `name` of `function`.
+
+        A tensor that a module has on the host says little if neither that module nor this one trains: others may pass
+        one on the device.
+        """
         for call in self.of(function):
             argument = self._argument(call, name, function)
             if argument is not None:
-                yield for_others(call.home.value(argument))
+                path = self._paths[call.home]
+                value = for_others(self._with_callers(call.home, path).value(argument))
+                if HOST not in value.kinds or self._training & {self.project.path, path}:
+                    yield value
+
+    def _with_callers(self, home: Index, path: str) -> Index:
+        """Return the module at `path` with parameters that are what its own callers pass."""
+        modules = self.project.modules
+        if not self._follows or not modules.graph.importers.get(path):
+            return home
+
+        def followed() -> Index:
+            index, seen_from_it = home.with_own_values(), Project(modules, path)
+            index.inference.elsewhere = seen_from_it.returned
+            index.inference.has_default = seen_from_it.has_cuda_default
+            index.inference.passed = Callers(seen_from_it, index, follows=False).passed
+            return index
+
+        return modules.remembered(("module with callers", path), followed)
 
     def of(self, function: FunctionNode) -> list[Call]:
         """Return the calls of `function`, except of methods other than `__init__`, `__call__` and `forward`."""
@@ -149,8 +177,13 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """Yield the modules that import this one and contain `name`, if one of the two trains."""
-        training = self.project.modules.having((*TRAINS, _SCALES))
-        yield from self._importing(name, None if self.project.path in training else training)
+        models = (path for path in self.project.modules.having(_MODELS) if not TESTS.search(path))
+        is_trained = self.project.path in self._training
+        yield from self._importing(name, None if is_trained else self._training.union(models))
+
+    @cached_property
+    def _training(self) -> frozenset[str]:
+        return self.project.modules.having((*TRAINS, _SCALES))
 
     def _importing(
         self, name: str, among: Collection[str] | None = None
@@ -161,6 +194,7 @@ class Callers:
             if other in modules.with_word(name) and (among is None or other in among):
                 index = modules.whole(other)
                 if index is not None:
+                    self._paths[index] = other
                     yield other, index
 
     def _calls_of(self, name: str, other: str, index: Index) -> list[ast.Call]:

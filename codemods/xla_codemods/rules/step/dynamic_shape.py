@@ -183,6 +183,7 @@ from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_constant_mask, is_mask
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
+from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
@@ -525,7 +526,9 @@ def _runs_often(script: Script, node: ast.AST) -> bool:
 
 def _is_in_forward(script: Script, node: ast.AST) -> bool:
     function = script.function(node)
-    return function is not None and function.name in {"forward", "training_step"}
+    if function is None:
+        return False
+    return function.name in {"forward", "training_step"} or function in computing(script)
 
 
 @RULE.file

@@ -134,3 +134,44 @@ def test_a_loss_that_a_scaler_steps_with_is_read() -> None:
             loss_scaler(loss, optimizer, parameters=model.parameters())
     """
     assert [(f.code, f.line) for f in left({"engine.py": loop}, "engine.py")] == [("XLA503", 10)]
+
+
+LOSS = """
+import torch
+from torch import nn
+from boxes import match
+
+class Loss(nn.Module):
+    def forward(self, prediction, target):
+        {before}
+        return match(prediction, target)
+"""
+MATCH = """
+import torch
+
+def match(prediction, target):
+    far = torch.mul(target, 2)
+    far = far[far > 9]
+    return prediction.sum() / far.max().item()
+"""
+FOUND_IN_MATCH = [("XLA504", 6), ("XLA503", 7)]
+
+
+def found_in_match(loss: str = "Loss()", before: str = "pass") -> object:
+    modules = {
+        "boxes.py": MATCH,
+        "losses.py": LOSS.format(before=before),
+        "train.py": TRAIN.format(
+            imports="from losses import Loss", made=f"loss = {loss}", call="loss(model(x), y)"
+        ),
+    }
+    return [(finding.code, finding.line) for finding in left(modules, "boxes.py")]
+
+
+def test_a_tensor_is_followed_over_two_modules() -> None:
+    assert found_in_match() == FOUND_IN_MATCH
+
+
+def test_a_tensor_that_a_model_makes_on_the_host_does_not_hide_one_of_the_device() -> None:
+    before = "match(prediction, torch.zeros(2))"
+    assert found_in_match("build(Loss)", before) == FOUND_IN_MATCH
