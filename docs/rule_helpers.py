@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Union
 
 CODEMODS = Path(__file__).parents[1] / "codemods" / "xla_codemods"
-FACADE = ("analysis/script.py", "analysis/parsed_file.py")
+FACADE = ("analysis/script.py", "analysis/parsed_file.py", "analysis/index.py")
 
 # Headings, by the beginning of the modules' paths; the first that fits.
 SECTIONS = {
