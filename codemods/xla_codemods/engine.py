@@ -294,7 +294,7 @@ def _wanted(script: Script, options: Options, found: list[Finding]) -> list[Find
     suppressions = Suppressions(script.source)
     # Asked of all findings: a suppression is in use even where its code is not selected.
     found = [f for f in found if not suppressions.covers(f)]
-    found += suppressions.unused(script)
+    found += suppressions.unused()
     kept = [f for f in found if options.selects(f.code)]
     kept.sort(key=lambda f: (not _ends_the_attempt(f), f.line, f.column, f.code))
     return kept

@@ -25,7 +25,6 @@ from .source import Source
 if TYPE_CHECKING:
     from tokenize import TokenInfo
 
-    from .analysis.script import Script
 
 _OURS = Pattern(
     r"#\s*xla-migrate:\s*ignore(?P<file>-file\b)?(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE
@@ -144,7 +143,7 @@ class Suppressions:
         )  # these are in use only where something is found
         return wanted.covers(Finding(code, name, "", node, first, 1, last, 1, WARNING, LOW, None))
 
-    def unused(self, script: Script) -> Iterator[Finding]:
+    def unused(self) -> Iterator[Finding]:
         """Our suppressions that suppressed nothing."""
         lines = (s for found in self.by_line.values() for s in found)
         for suppression in (*self.of_file, *lines):

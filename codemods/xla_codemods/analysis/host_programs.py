@@ -152,7 +152,7 @@ def _is_one(script: Script) -> bool:
     return (
         _DEVICES.search(script.source.text) is None
         and _runs(script)
-        and all(_is_known(script, name) for name in _imported(script.tree))
+        and all(map(_is_known, _imported(script.tree)))
         and not script.runs_accelerated  # last: the answer depends on other modules
     )
 
@@ -197,6 +197,6 @@ def _imported(tree: ast.Module) -> Iterable[str]:
             yield "." * node.level + (node.module or "")
 
 
-def _is_known(script: Script, module: str) -> bool:
+def _is_known(module: str) -> bool:
     root = module.partition(".")[0]
     return root in _KNOWN or root in sys.stdlib_module_names

@@ -127,6 +127,13 @@ class ParsedFile(Tree):
             self._others[path] = type(self)(source, path, project=project)
         return cast(S, self._others[path])
 
+    def of_module(self: S, path: str, find: Callable[[S], T]) -> T | None:
+        """Return `find` of the module at `path`, found once for all files; None if it cannot be parsed."""
+        modules, key = self.project.modules, (find.__qualname__, path)
+        if modules.scope(path) is None:
+            return None
+        return modules.remembered(key, lambda: find(self.other_file(path)))
+
     def release(self) -> None:
         """Let go of all that is known: its parts name each other, so their memory would wait for a garbage collection,
         and that of the next file would have to be new.

@@ -124,7 +124,7 @@ class Transformer(cst.CSTTransformer):
 
     def _edited(self, original: Node, updated: Node, edits: list[Edit]) -> Left:
         if isinstance(updated, cst.Call):
-            updated = _drop_arguments(cast(cst.Call, original), updated, edits)
+            updated = _drop_arguments(updated, edits)
         edits = _unwrapping(edits)
         result: Left = updated
         for edit in sorted(edits, key=_order):
@@ -312,7 +312,7 @@ class Transformer(cst.CSTTransformer):
         return updated.with_changes(body=body)
 
 
-def _drop_arguments(original: cst.Call, updated: cst.Call, edits: list[Edit]) -> cst.Call:
+def _drop_arguments(updated: cst.Call, edits: list[Edit]) -> cst.Call:
     gone: set[int] = set()
     for edit in edits:
         if isinstance(edit, DropArgument):

@@ -166,7 +166,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     if is_of_an_engine(dotted) and not _is_own(script, dotted):
         return ENGINE
     if dotted is None and isinstance(func, ast.Attribute) and func.attr == "to":
-        own = _own_method(script, call, func)
+        own = _own_method(script, func)
         if own is not None and own.args.vararg is None:
             return _parameter_at(script, call, node)
         return SINK if node is call.args[0] else ELSEWHERE
@@ -194,7 +194,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     return MAYBE
 
 
-def _own_method(script: ParsedFile, call: ast.Call, func: ast.Attribute) -> FunctionNode | None:
+def _own_method(script: ParsedFile, func: ast.Attribute) -> FunctionNode | None:
     """The `to` of a class of this file that is neither module nor tensor: what it takes, it says itself."""
     kinds = script.value(func.value).kinds
     if not kinds & {INSTANCE, CLASS} or kinds & {MODULE, TENSOR}:

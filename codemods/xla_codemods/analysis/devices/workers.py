@@ -104,12 +104,12 @@ class Workers:
         """Return True if `node` is a tensor, module or optimizer on the accelerator, or holds one."""
         if node is None:
             return False
-        reached = reach([node], lambda n: self._sources_of_thing(n, given))
+        reached = reach([node], self._sources_of_thing)
         return any(self._is_there(n, given) for n in reached) and not any(
             self._goes_to_the_host(n) for n in reached
         )
 
-    def _sources_of_thing(self, node: ast.expr, given: Given | None) -> list[ast.expr]:
+    def _sources_of_thing(self, node: ast.expr) -> list[ast.expr]:
         if self._goes_to_the_host(node):
             return []
         match node:

@@ -109,7 +109,7 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     if values.own is not None and (own := values.own(dotted)) is not None:
         return own
     if dotted in {"torch.device", f"{library_types.RUNTIME}.xla_device"}:
-        return _device(values, dotted, node, scope)
+        return _device(values, node, scope)
     last = dotted.rpartition(".")[2]
     if dotted.startswith("torch.") and last in library_types.FACTORIES and dotted.count(".") == 1:
         return _factory(values, dotted, node, scope)
@@ -168,7 +168,7 @@ def _or_default(values: Inference, given: Value, node: ast.Call, scope: Scope) -
     return given._replace(kinds=given.kinds | (default.kinds - {HOST, NONE}))
 
 
-def _device(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
+def _device(values: Inference, node: ast.Call, scope: Scope) -> Value:
     argument = node.args[0] if node.args else keyword(node, "device") or keyword(node, "type")
     if argument is None:
         return of(DEVICE, ACCEL)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ...flow.calls import passed
-from ...flow.closure import all_ends, reach
+from ...flow.closure import reach
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
@@ -72,49 +71,6 @@ def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None
 
 def _is_accelerator(script: Script, value: ast.expr) -> bool:
     return isinstance(value, (ast.Name, ast.Attribute)) and script.value(value).has(ACCELERATOR)
-
-
-def elements(script: Script, name: ast.Name) -> list[ast.expr] | None:
-    """Return the values of `callback` in `for callback in callbacks:` if they are listed; None for other names."""
-    bindings = script.bindings(name)
-    loops = [
-        b for b in bindings if b.how == "for" and isinstance(b.node, (ast.For, ast.comprehension))
-    ]
-    if not loops or len(loops) < len(bindings):
-        return None
-    lists = [b.node.iter for b in loops if isinstance(b.node, ast.For)]
-    if len(lists) < len(loops) or not all_ends(lists, partial(_values, script), _is_written_out):
-        return []
-    return [e for each in reach(lists, partial(_values, script)) for e in getattr(each, "elts", ())]
-
-
-def _values(script: Script, node: ast.expr) -> list[ast.expr]:
-    """Return the values of a name or an attribute for a list; nothing if more may come into it."""
-    found: list[ast.expr | None] = []
-    match node:
-        case ast.Attribute(attr=name, value=ast.Name(id="self")) if not _grows(script, name):
-            found = _stored(script, name)
-        case ast.Name() if not _grows(script, node.id):
-            home = script.index.scope(node).find(node.id)
-            found = _bound(script, node.id, home[0]) if home is not None else []
-    known = [value for value in found if value is not None]
-    return known if len(known) == len(found) else []
-
-
-def _is_written_out(node: ast.expr) -> bool:
-    if not isinstance(node, (ast.List, ast.Tuple)):
-        return False
-    return not any(isinstance(part, ast.Starred) for part in node.elts)
-
-
-def _grows(script: Script, name: str) -> bool:
-    """`callbacks.append(...)`, of a name or an attribute."""
-    return any(
-        getattr(call.func, "attr", "") in {"append", "extend", "insert"}
-        and name in {getattr(owner, "id", ""), getattr(owner, "attr", "")}
-        for call, _ in script.index.of(ast.Call)
-        if isinstance(call.func, ast.Attribute) and (owner := call.func.value)
-    )
 
 
 def _stored(script: Script, name: str) -> list[ast.expr | None]:

@@ -26,7 +26,6 @@ _LOADS = (
 )
 # Never an object of a user-defined class.
 _PLAIN = frozenset({ARRAY, DTYPE, NUMBER, STRING, TENSOR})
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class AttributeUse(NamedTuple):

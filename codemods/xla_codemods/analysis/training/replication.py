@@ -119,7 +119,7 @@ class Replication:
         own = _reducing_classes(self.script.source.text, *self._classes_of_others())
         for call, scope in self.script.index.of(ast.Call):
             if _shows_a_copy(call.func):
-                self._add(call.args[0] if call.args else keyword(call, "module"), call)
+                self._add(call.args[0] if call.args else keyword(call, "module"))
                 self._add_targets(call)
                 is_own = name_of(call.func) in own
                 self._reduces |= is_own
@@ -128,7 +128,7 @@ class Replication:
                 self._reduces |= name_of(call.func) != "reduce_gradients"
                 owners = list(self.sources.of_loop_around(call))
                 for owner in owners:
-                    self._add(owner, call)
+                    self._add(owner)
                 self._is_open |= not owners
         self._look_at_others(own)
         if self._hands_on_a_wrapper(own):
@@ -153,7 +153,7 @@ class Replication:
         self._reduces |= reduces
         self._is_open |= wraps or reduces or any(map(_shows_replicas_otherwise, codes(others)))
 
-    def _add(self, wrapped: ast.expr | None, call: ast.Call) -> None:
+    def _add(self, wrapped: ast.expr | None) -> None:
         if not isinstance(wrapped, (ast.Name, ast.Attribute)):
             self._is_open |= wrapped is None
             return

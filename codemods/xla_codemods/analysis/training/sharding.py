@@ -115,21 +115,13 @@ def is_sharded_elsewhere(script: Script) -> bool:
     """True if other modules of the programs that load this one shard, all by the runtime: this one only saves, or asks."""
     if any(True for _ in _calls(script)):
         return False
-    verdicts = [_shards(script, path) for path in script.project.program_paths]
+    text, paths = script.project.modules.text, script.project.program_paths
+    verdicts = [script.of_module(p, _by_the_runtime) for p in paths if _SHARDS.search(text(p))]
     return True in verdicts and False not in verdicts
 
 
-def _shards(script: Script, path: str) -> bool | None:
-    """Return True if the sharding calls of another module are the runtime's, or will be; None if it has none."""
-    modules = script.project.modules
-    return modules.remembered(("shards by the runtime", path), lambda: _read(script, path))
-
-
-def _read(script: Script, path: str) -> bool | None:
-    modules = script.project.modules
-    if not _SHARDS.search(modules.text(path)) or modules.scope(path) is None:
-        return None
-    other = script.other_file(path)
+def _by_the_runtime(other: Script) -> bool | None:
+    """Return True if the sharding calls of a module are the runtime's, or will be; None if it has none."""
     if any(True for _ in _calls(other)):
         return is_sharded_by_the_runtime(other)
     own = (f"{library_types.RUNTIME}.{name}" for name in (CLASS, FUNCTION))

@@ -144,7 +144,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method("to", "type")
 def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    types = list(converted_to(script, call, scope, _HALF))
+    types = list(converted_to(script, call, _HALF))
     if not types or not script.runs_accelerated:
         return
     if _is_decided(script, call) or keeps_half(script, call):

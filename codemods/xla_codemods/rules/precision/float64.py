@@ -79,7 +79,7 @@ def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     if _on_the_device(script, call, scope) or _on_the_device(script, owner, scope):
-        for node in converted_to(script, call, scope, _DOUBLE):
+        for node in converted_to(script, call, _DOUBLE):
             yield RULE.finding(script, node, _MESSAGE)
         if _comes_as_double(script, call, owner, scope):
             yield RULE.finding(script, call, _MESSAGE)

@@ -422,7 +422,7 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     around = script.parent(node)
     statement = around if isinstance(around, ast.Assign) and around.targets == [node] else None
     if statement is not None:
-        own = is_about(script, node.slice, node.value) and _is_whole_number(statement.value)
+        own = is_about(node.slice, node.value) and _is_whole_number(statement.value)
         if own and _is_computed(script, node.value):
             text = "{0}.masked_fill_({1}, {2})"
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))

@@ -87,7 +87,7 @@ class LeftModels:
         """A call that is left in another module of the programs that load this one."""
         project = self.script.project
         for path in sorted(sharding_modules(project.modules) & project.programs):
-            other = _other(self.script, path)
+            other = self.script.of_module(path, _alone)
             if other is not None and other.calls:
                 return Why(other.calls[0].name, path)
         return None
@@ -106,11 +106,14 @@ class LeftModels:
         """Yield what functions of other modules shard: `apply_fsdp(model, mesh)`, `model = sharded()`."""
         if not may_be_in_the_project(self.script):
             return
+        project = self.script.project
         for call, _ in self.script.index.of(ast.Call):
             dotted = self.script.dotted(call.func)
-            found = self.script.project.definition(dotted) if dotted is not None else None
-            other = _other(self.script, found[1]) if found is not None else None
-            if found is None or other is None or not other.calls:
+            found = project.definition(dotted) if dotted is not None else None
+            if found is None or found[1] not in sharding_modules(project.modules):
+                continue
+            other = self.script.of_module(found[1], _alone)
+            if other is None or not other.calls:
                 continue
             functions = (f for f, _ in other.script.index.of(ast.FunctionDef))
             line = getattr(found[0], "lineno", 0)  # `found` is of another tree of the same module
@@ -180,15 +183,5 @@ def _root(node: ast.expr) -> ast.expr:
     return node
 
 
-def _other(script: Script, path: str) -> LeftModels | None:
-    """The models of another module of the project."""
-    modules = script.project.modules
-    return modules.remembered(("left models", path), lambda: _read(script, path))
-
-
-def _read(script: Script, path: str) -> LeftModels | None:
-    modules = script.project.modules
-    if path not in sharding_modules(modules) or modules.scope(path) is None:
-        return None
-    source = modules.source(path, modules.files[path])
-    return LeftModels(type(script)(source, path), alone=True)
+def _alone(script: Script) -> LeftModels:
+    return LeftModels(script, alone=True)

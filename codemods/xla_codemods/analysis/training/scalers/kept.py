@@ -36,23 +36,13 @@ def keeps_scalers(script: ParsedFile) -> bool:
     """True if the scalers that this file makes or uses stay: removed in part, they would lack what the rest asks for."""
     if uses_of_scalers(script).unclear:
         return True
-    project = script.project
     if next(creations(script), None) is not None:
         return False
-    paths = project.modules.with_word("GradScaler") & project.programs
-    return any(_is_kept_in(script, path) for path in sorted(paths))
+    paths = script.project.modules.with_word("GradScaler") & script.project.programs
+    return any(script.of_module(path, _keeps_one) for path in sorted(paths))
 
 
-def _is_kept_in(script: ParsedFile, path: str) -> bool:
-    modules = script.project.modules
-    return modules.remembered(("keeps a scaler", path), lambda: _read(script, path))
-
-
-def _read(script: ParsedFile, path: str) -> bool:
-    modules = script.project.modules
-    if modules.scope(path) is None:
-        return False
-    other = script.other_file(path)
+def _keeps_one(other: ParsedFile) -> bool:
     made = [creation for creation in creations(other) if not is_disabled(creation)]
     if uses_accelerate(other):
         return bool(made) or next(handed_on(other), None) is not None

@@ -194,13 +194,13 @@ class _Finder:
                 self.attribute(parent, scope)
         elif isinstance(parent, ast.keyword):
             call = self.script.parent(parent)
-            self.argument(node, call, scope)
+            self.argument(node, call)
         elif isinstance(parent, ast.Call):
-            self.argument(node, parent, scope)
+            self.argument(node, parent)
         elif isinstance(parent, ast.Compare) or _is_test(parent, node):
             self.uses.flags.append(node)
         elif isinstance(parent, _MOVES):
-            if leaves_the_file(self.script, node) or self.is_one_of_several(node, parent):
+            if leaves_the_file(self.script, node) or self.is_one_of_several(parent):
                 self.uses.handed_out = True
             else:
                 self.uses.passed = True
@@ -209,7 +209,7 @@ class _Finder:
         else:
             self.uses.handed_out = True
 
-    def is_one_of_several(self, node: ast.expr, parent: ast.AST) -> bool:
+    def is_one_of_several(self, parent: ast.AST) -> bool:
         """`for part in (model, scaler):`, `state["scaler"] = scaler`: what is done with each is done with it, too."""
         if isinstance(parent, (ast.Assign, ast.AnnAssign)):
             return any(isinstance(target, ast.Subscript) for target in targets_of(parent))
@@ -220,7 +220,7 @@ class _Finder:
             return not all(isinstance(t, (ast.Tuple, ast.List)) for t in around.targets)
         return not isinstance(around, ast.Return)
 
-    def argument(self, node: ast.expr, call: ast.AST | None, scope: Scope) -> None:
+    def argument(self, node: ast.expr, call: ast.AST | None) -> None:
         """A scaler handed to a call."""
         if not isinstance(call, ast.Call) or call.func is node:
             self.uses.unclear.append(node)

@@ -141,7 +141,7 @@ def _has_type_bool(script: Script, call: ast.Call) -> bool:
     return script.dotted(given) in {"torch.bool", "torch.BoolTensor"}
 
 
-def is_about(script: Script, mask: ast.expr, tensor: ast.expr) -> bool:
+def is_about(mask: ast.expr, tensor: ast.expr) -> bool:
     """True if `mask` compares `tensor` itself with something, so that both have one shape."""
     if not isinstance(tensor, (ast.Name, ast.Attribute)):
         return False

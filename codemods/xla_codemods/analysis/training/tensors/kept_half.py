@@ -153,9 +153,7 @@ def bfloat16_for(script: ParsedFile, node: ast.expr, scope: Scope) -> str | None
     return script.spell("torch.bfloat16", scope) if is_half(script, node, scope) else None
 
 
-def converted_to(
-    script: ParsedFile, call: ast.Call, scope: Scope, dtypes: frozenset[str]
-) -> Iterator[ast.expr]:
+def converted_to(script: ParsedFile, call: ast.Call, dtypes: frozenset[str]) -> Iterator[ast.expr]:
     """The arguments of `x.to(...)` or `x.type(...)` that are one of `dtypes`, also by a name that only is one."""
     for node in (*call.args, keyword(call, "dtype")):
         if node is None:
