@@ -23,9 +23,11 @@ import zlib
 from pathlib import Path
 
 _SERVER = Path(__file__).with_name("warm_server.py")
+# Without what Python imports at its start or a module of Python code: that takes half of its time.
 _CLIENT = """\
 #!{python} -IS
-import json, os, socket, sys
+import os, sys
+from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
 address = {address!r}
 {choice}
 def opened(number):
@@ -35,13 +37,14 @@ def opened(number):
         return False
     return True
 
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect(address)
-    files = [n for n in map(int, os.listdir("/dev/fd")) if n != server.fileno() and opened(n)]
-    words = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), files]).encode()
-    socket.send_fds(server, [len(words).to_bytes(8, "big")], files)
-    server.sendall(words)
-    told = server.recv(8)
+server = socket(AF_UNIX, SOCK_STREAM)
+server.connect(address)
+files = [n for n in map(int, os.listdir("/dev/fd")) if n != server.fileno() and opened(n)]
+words = ascii([sys.argv[1:], os.getcwd(), dict(os.environ), files]).encode()
+numbers = b"".join(n.to_bytes(4, sys.byteorder) for n in files)
+server.sendmsg([len(words).to_bytes(8, "big")], [(SOL_SOCKET, SCM_RIGHTS, numbers)])
+server.sendall(words)
+told = server.recv(8)
 code = int.from_bytes(told, "big", signed=True) if told else 70
 if code < 0:  # by a signal
     os.kill(os.getpid(), -code)
@@ -50,6 +53,7 @@ sys.exit(code)
 _CHOICE = """\
 os.environ[{executable!r}] = sys.argv[0]
 if plan := os.environ.get({plan!r}):
+    import json
     with open(plan) as file:
         address = {sides!r}[json.load(file)["side"]]
 elif sys.argv[1:3] != ["-m", "xla_migrate"]:
@@ -120,17 +124,19 @@ def _start(client: Path, modules: tuple[str, ...], executable: str, start_with: 
     address = _address(str(client))
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
     env |= {"PJRT_DEVICE": "CPU", _EXECUTABLE: executable}
+    errors = client.with_name("errors")
     with (client.parents[1] / "alive").open("rb") as alive:  # the server ends where this does
         server = subprocess.Popen(
             [start_with, str(_SERVER), address, *modules],
             env=env,
             stdin=alive,
             stdout=subprocess.PIPE,
+            stderr=errors.open("wb"),
             cwd=client.parent,
         )
     _kept.append(server)
     assert server.stdout is not None
-    assert server.stdout.readline() == b"ready\n", f"no {', '.join(modules)}"
+    assert server.stdout.readline() == b"ready\n", f"no {', '.join(modules)}:\n{errors.read_text()}"
     _write(client, address)
 
 

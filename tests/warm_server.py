@@ -1,12 +1,12 @@
 """Imports modules, then runs scripts, each in a fork of itself: `warm_server.py SOCKET MODULE...` (see warm.py)."""
 
+import ast
 import atexit
 import contextlib
 import fcntl
 import gc
 import importlib
 import io
-import json
 import logging
 import multiprocessing.spawn
 import os
@@ -17,56 +17,78 @@ import socket
 import sys
 import threading
 import types
+import weakref
 
 
 def serve(address):
-    """Accept runs until standard input ends; in a run's own process, return its words."""
+    """Accept runs until standard input ends; in a run's own process, return its words.
+
+    A run is (process, descriptor that is readable at its end, connection that waits for its exit code).
+    """
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen(16)
     print("ready", flush=True)
+    runs = {}
     while True:
-        ready, _, _ = select.select([listener, 0], [], [])
+        ready, _, _ = select.select([listener, 0, *runs], [], [])
         if 0 in ready:
+            for run in set(runs.values()):
+                finish(*run)
             os._exit(0)
+        for run in {runs[file] for file in ready if file in runs}:
+            finish(*run)
+            runs = {file: other for file, other in runs.items() if other is not run}
+        if listener not in ready:
+            continue
         connection, _ = listener.accept()
-        if os.fork() == 0:
+        words, streams = received(connection)
+        process = os.fork() if words else None
+        if process == 0:
             listener.close()
-            words = keep(connection)
-            if words is not None:
-                return words
-        connection.close()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:  # keepers that are done
-                pass
+            for opened in {connection, *(opened for _, *both in runs.values() for opened in both)}:
+                os.close(opened if isinstance(opened, int) else opened.detach())
+            return begun(words, streams)
+        for stream in streams:
+            os.close(stream)
+        if process:
+            run = process, os.pidfd_open(process), connection
+            runs |= dict.fromkeys(run[1:], run)
 
 
-def keep(connection):
-    """Start the run, and tell its exit code; end it where nobody waits for that any more."""
+def received(connection):
+    """The words that a client sends, and its open files; no words if it has ended meanwhile."""
     length, streams, _, _ = socket.recv_fds(connection, 8, 64)
     words, size = b"", int.from_bytes(length, "big")
     while len(words) < size:
-        words += connection.recv(size - len(words))
-    run = os.fork()
-    if run == 0:
-        connection.close()
-        os.setsid()
-        *told, numbers = json.loads(words)
-        renumber(dict(zip(streams, numbers)))
-        sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
-        sys.stdout = sys.__stdout__ = unbuffered(1, "strict")
-        sys.stderr = sys.__stderr__ = unbuffered(2, "backslashreplace")
-        return told
-    for stream in streams:
-        os.close(stream)
-    ended = os.pidfd_open(run)
-    ready, _, _ = select.select([ended, connection], [], [])
-    if ended in ready:
-        code = os.waitstatus_to_exitcode(os.waitpid(run, 0)[1])
-        connection.sendall(code.to_bytes(8, "big", signed=True))
+        if not (more := connection.recv(size - len(words))):
+            return b"", streams
+        words += more
+    return words, streams
+
+
+def begun(words, streams):
+    """Take the client's open files; return its other words."""
+    os.setsid()
+    *told, numbers = ast.literal_eval(words.decode())
+    renumber(dict(zip(streams, numbers)))
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = unbuffered(1, "strict")
+    sys.stderr = sys.__stderr__ = unbuffered(2, "backslashreplace")
+    return told
+
+
+def finish(process, ended, connection):
+    """End a run that nobody waits for any more; end what it has started, and tell its exit code."""
+    if not select.select([ended], [], [], 0)[0]:
+        os.kill(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(run, signal.SIGKILL)  # what the script has started, too
-    os._exit(0)
+        os.killpg(process, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        connection.sendall(code.to_bytes(8, "big", signed=True))
+    os.close(ended)
+    connection.close()
 
 
 def renumber(files):
@@ -151,6 +173,9 @@ EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # which some modules keep when they
 sys.executable = os.environ.get(EXECUTABLE, sys.executable)
 for name in sys.argv[2:]:
     importlib.import_module(name)
+for finalizer, its in weakref.finalize._registry.items():
+    if its.func.__module__ == "torch.library":  # hundreds, which take longer than most scripts
+        finalizer.atexit = False
 logging.root.handlers.clear()  # torch_xla leaves one, with which a script's basicConfig does nothing
 gc.collect()
 gc.freeze()  # what is imported is not looked through again
