@@ -15,7 +15,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision, Side
 
 from .. import warm
-from .fixtures import Fixture, rewritten
+from .fixtures import Fixture, migrated, rewritten
 
 ONE_AFTER_THE_OTHER = """
 import runpy, sys
@@ -82,6 +82,14 @@ def trained(
         python=warm.for_side(side, *fixture.imports()),
         folder=place / "run",
         env={"OMP_NUM_THREADS": "1"},
+    )
+
+
+def migrated_in_float32(fixture: Fixture, place: Path) -> ObservedRun:
+    """Return the run of the migrated script in float32, without dropout."""
+    return once(
+        f"{fixture.name}-migrated",
+        lambda: trained(fixture, fixture.script, place, replace=migrated(fixture)),
     )
 
 

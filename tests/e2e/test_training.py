@@ -13,7 +13,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision
 
 from .fixtures import SINGLE, Fixture, migrated
-from .observed import by_hand_and_rewritten, trained
+from .observed import by_hand_and_rewritten, migrated_in_float32, trained
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -26,6 +26,8 @@ def observe(
     own = place / f"{name}-{precision}-{shake}"
     if name == "hand":
         return by_hand_and_rewritten(fixture, own)[0]
+    if (name, mode) == ("migrated", "float32"):
+        return migrated_in_float32(fixture, own)
     return trained(
         fixture,
         fixture.script,
