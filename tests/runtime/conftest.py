@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 
@@ -37,6 +38,17 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     from xla_migrate.runtime.eager import backend as eager_backend
 
     monkeypatch.setattr(_backend, "_chosen", eager_backend)
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """The messages that are logged during the test, from level WARNING on."""
+    messages: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logging.root.addHandler(handler)
+    yield messages
+    logging.root.removeHandler(handler)
 
 
 _PATCHED = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -85,29 +84,27 @@ def test_a_machine_with_an_accelerator_has_nothing_to_say(
 
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_it_is_said_once_on_a_host_and_libtpu_is_kept_from_asking(
-    host: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rank: str
+    host: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str], rank: str
 ) -> None:
     install(host, "torch_tpu", "9.9")
     monkeypatch.setenv("LOCAL_RANK", rank)
     monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "")  # so that it is put back
     del os.environ["TPU_SKIP_MDS_QUERY"]
-    with caplog.at_level(logging.WARNING):
-        _choice.warn_if_absent()
+    _choice.warn_if_absent()
     assert os.environ["TPU_SKIP_MDS_QUERY"] == "1"
-    assert caplog.messages == ([ABSENT] if rank == "0" else [])
+    assert logged == ([ABSENT] if rank == "0" else [])
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [("1", True), ("true", True), ("0", False), ("", False)]
 )
 def test_float32_that_torch_xla_would_round_is_named(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, value: str, said: bool
+    monkeypatch: pytest.MonkeyPatch, logged: list[str], value: str, said: bool
 ) -> None:
     monkeypatch.setenv("XLA_DOWNCAST_BF16", value)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
-    with caplog.at_level(logging.WARNING):
-        _choice.warn_of_precision()
-    assert any("XLA_DOWNCAST_BF16" in message for message in caplog.messages) == said
+    _choice.warn_of_precision()
+    assert any("XLA_DOWNCAST_BF16" in message for message in logged) == said
 
 
 def test_a_tpus_host_asks_its_metadata(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
