@@ -48,6 +48,8 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.values import HOST
 from ...analysis.syntax import keyword
 from ...finding import Finding
+from ...flow.closure import all_ends
+from ...flow.edges import sources
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ _MESSAGE = "`istft` ends the process on XLA: compute it on the CPU, `torch.istft
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     spectrum = call.args[0] if call.args else keyword(call, "input")
     if spectrum is not None:
-        yield from _of(script, call, spectrum, scope)
+        yield from _of(script, call, spectrum)
 
 
 @RULE.method("istft")
@@ -71,30 +73,24 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     spectrum = call.func.value
     if not (script.defines(spectrum, "istft") or _is_no_tensor(script, spectrum, scope)):
-        yield from _of(script, call, spectrum, scope)
+        yield from _of(script, call, spectrum)
 
 
-def _of(script: Script, call: ast.Call, spectrum: ast.expr, scope: Scope) -> Iterator[Finding]:
-    if script.runs_accelerated and not _is_on_the_host(script, spectrum, scope):
+def _of(script: Script, call: ast.Call, spectrum: ast.expr) -> Iterator[Finding]:
+    if script.runs_accelerated and not _is_on_the_host(script, spectrum):
         yield RULE.finding(script, call, _MESSAGE)
 
 
-def _is_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
-    """`x.cpu()`, of whatever `x` is, or a name for it."""
-    if script.value(node, scope).has(HOST):
-        return True
-    match node:
-        case ast.Call(func=ast.Attribute(attr="cpu")):
-            return True
-        case ast.Name(id=name) if (found := scope.find(name)) is not None:
-            values = [binding.value for binding in found[1]]
-            return bool(values) and all(
-                isinstance(v, ast.Call)
-                and isinstance(v.func, ast.Attribute)
-                and v.func.attr == "cpu"
-                for v in values
-            )
-    return False
+def _is_on_the_host(script: Script, spectrum: ast.expr) -> bool:
+    """Return True if `spectrum` is on the host whatever branch made it: `x.cpu()`, of whatever `x` is, or a name for it."""
+
+    def is_there(end: ast.expr) -> bool:
+        match end:
+            case ast.Call(func=ast.Attribute(attr="cpu")):
+                return True
+        return script.value(end).has(HOST)
+
+    return all_ends([spectrum], lambda node: sources(script, node), is_there)
 
 
 def _is_no_tensor(script: Script, owner: ast.expr, scope: Scope) -> bool:

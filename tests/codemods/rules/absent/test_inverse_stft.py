@@ -21,6 +21,7 @@ HEAD = "import torch, librosa\nx = net(torch.randn(2).cuda())\n"
         "x.istft(256, window=w)",
         "net(x).istft(256)",
         "def forward(self, s):\n    return torch.istft(s, 256)",
+        "if mps:\n    x = x.cpu()\ntorch.istft(x, 256)",
     ],
 )
 def test_is_found(source: str) -> None:
