@@ -41,14 +41,16 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def logged() -> Iterator[list[str]]:
-    """The messages that are logged during the test, from level WARNING on."""
-    messages: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+def logged() -> Iterator[list[logging.LogRecord]]:
+    """What is logged during the test, which may set the level."""
+    level = logging.root.level
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign, assignment]
     logging.root.addHandler(handler)
-    yield messages
+    yield records
     logging.root.removeHandler(handler)
+    logging.root.setLevel(level)
 
 
 _PATCHED = [

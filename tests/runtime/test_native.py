@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def test_a_machine_with_an_accelerator_has_nothing_to_say(
 
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_it_is_said_once_on_a_host_and_libtpu_is_kept_from_asking(
-    host: Path, monkeypatch: pytest.MonkeyPatch, logged: list[str], rank: str
+    host: Path, monkeypatch: pytest.MonkeyPatch, logged: list[logging.LogRecord], rank: str
 ) -> None:
     install(host, "torch_tpu", "9.9")
     monkeypatch.setenv("LOCAL_RANK", rank)
@@ -92,19 +93,19 @@ def test_it_is_said_once_on_a_host_and_libtpu_is_kept_from_asking(
     del os.environ["TPU_SKIP_MDS_QUERY"]
     _choice.warn_if_absent()
     assert os.environ["TPU_SKIP_MDS_QUERY"] == "1"
-    assert logged == ([ABSENT] if rank == "0" else [])
+    assert [record.getMessage() for record in logged] == ([ABSENT] if rank == "0" else [])
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [("1", True), ("true", True), ("0", False), ("", False)]
 )
 def test_float32_that_torch_xla_would_round_is_named(
-    monkeypatch: pytest.MonkeyPatch, logged: list[str], value: str, said: bool
+    monkeypatch: pytest.MonkeyPatch, logged: list[logging.LogRecord], value: str, said: bool
 ) -> None:
     monkeypatch.setenv("XLA_DOWNCAST_BF16", value)
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     _choice.warn_of_precision()
-    assert any("XLA_DOWNCAST_BF16" in message for message in logged) == said
+    assert any("XLA_DOWNCAST_BF16" in record.getMessage() for record in logged) == said
 
 
 def test_a_tpus_host_asks_its_metadata(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:

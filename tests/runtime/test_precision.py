@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import pickle
 import warnings
 
@@ -90,7 +91,7 @@ def test_bfloat16_is_supported(device: torch.device) -> None:
     ("asked", "set_on_xla"), [("highest", "highest"), ("high", "high"), ("medium", "default")]
 )
 def test_fact_1_108_matmul_precision_reaches_xla(
-    device: torch.device, asked: str, set_on_xla: str, logged: list[str]
+    device: torch.device, asked: str, set_on_xla: str, logged: list[logging.LogRecord]
 ) -> None:
     try:
         xla.set_float32_matmul_precision(asked)

@@ -309,16 +309,16 @@ def test_other_threads_get_the_number_too(device: torch.device) -> None:
 
 
 def test_logged_records_are_of_where_and_when_they_were_written(
-    device: torch.device, caplog: pytest.LogCaptureFixture
+    device: torch.device, logged: list[logging.LogRecord]
 ) -> None:
-    caplog.set_level(logging.INFO)
+    logging.root.setLevel(logging.INFO)
     value = torch.ones((), device=device)
     before = time.time()
     xla.later(lambda value=value: logging.info("deferred %g", value.item()))
     after = time.time()
     time.sleep(0.05)
     logging.info("at once")
-    deferred, at_once = caplog.records
+    deferred, at_once = logged
     assert deferred.getMessage() == "deferred 1"
     assert deferred.funcName == at_once.funcName == _test_name()
     assert before <= deferred.created <= after < at_once.created
