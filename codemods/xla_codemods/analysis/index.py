@@ -130,6 +130,7 @@ class Index(Tree):
         self.parents: dict[ast.AST, ast.AST] = {}
         self.nodes: defaultdict[type[ast.AST], list[tuple[ast.AST, Scope]]] = defaultdict(list)
         self.module = module
+        self.path = ""  # in its project
         self.inference = Inference(module, self, self.parents, EXPRESSIONS)
         self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
         self._named: dict[str, list[tuple[ast.Name, Scope]]] | None = None

@@ -102,7 +102,7 @@ def class_named(file: File, func: ast.expr) -> ast.ClassDef | None:
 def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
     owner = file.parent(function)
-    names, at_once = {function.name}, list[ast.AST | None]()
+    names, at_once = {function.name}, list[ast.Call]()
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":
         names = {heir.name for heir in heirs(file, owner)}
         above = (call for call, _ in file.index.calls_of("__init__"))
@@ -110,9 +110,15 @@ def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
     elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
         made = [call for call, _ in file.index.calls_of(owner.name)]
         names |= {name for call in made for name in names_given(call, file.parent)}
-        at_once = [file.parent(call) for call in made]  # C()(x)
+        at_once = [around for call in made if (around := _call_of(file, call))]  # C()(x)
     by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
-    return [*by_name, *(call for call in at_once if isinstance(call, ast.Call))]
+    return [*by_name, *at_once]
+
+
+def _call_of(file: File, func: ast.expr) -> ast.Call | None:
+    """Return the call of `func` itself."""
+    around = file.parent(func)
+    return around if isinstance(around, ast.Call) and around.func is func else None
 
 
 def heirs(file: File, owner: ast.ClassDef) -> list[ast.ClassDef]:

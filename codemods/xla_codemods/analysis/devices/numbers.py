@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach, trace
 from .. import flow
-from ..projects.callees import Target, View, filled, parameters, scope_of
+from ..projects.callees import Target, filled, parameters, scope_of
 from ..projects.passed_arguments import (
     PassedArgument,
     assigned_to,
@@ -86,7 +86,7 @@ class Numbers:
         """Return True if `node` is a parameter for which the callers make devices of their numbers."""
         if not isinstance(node, ast.Name):
             return False
-        found = self.home.indexed.scope(node).find(node.id)
+        found = self.home.scope(node).find(node.id)
         target = self.callees.target(self.home, found[0].node) if found is not None else None
         if found is None or target is None or any(b.how != "parameter" for b in found[1]):
             return False
@@ -100,10 +100,10 @@ class Numbers:
             return False
         return any(
             isinstance(leaf, ast.Constant) and leaf.value is None
-            for b in self.home.indexed.reaching(node)
+            for b in self.home.reaching(node)
             if b.how in {"parameter", "assign"} and b.value is not None and not b.path
             for leaf in leaves(b.value)
-        ) and not _is_asked_for(node, self.home.indexed)
+        ) and not _is_asked_for(node, self.home)
 
     def is_of_the_project(self, call: ast.Call) -> bool:
         """Return True if `call` runs a function of the project."""
@@ -112,7 +112,7 @@ class Numbers:
     def made_devices(self) -> Iterator[ast.expr]:
         """Yield arguments of the script's calls that are numbers, of functions that want a device for them."""
         wanted = self._names_of_functions()
-        for call, _ in self.home.indexed.of(ast.Call):
+        for call, _ in self.home.of(ast.Call):
             if last_name(call.func) not in wanted or not (call.args or call.keywords):
                 continue
             handed = self.callees.handed(self.home, call)
@@ -130,12 +130,10 @@ class Numbers:
 
     def _names_of_functions(self) -> set[str]:
         """Return the last names of calls that may run a function of the project."""
-        index = self.home.indexed
+        index = self.home
         names = {"__init__", *_defined(index)}
-        for path in sorted(self._project.imported):
-            view = self.callees.view(path)
-            if view is not None:
-                names |= _defined(view.indexed)
+        imported = map(self.callees.module, sorted(self._project.imported))
+        names = names.union(*map(_defined, filter(None, imported)))
         for local, bindings in index.module.bindings.items():
             if any(b.how == "import" and self._project.has(b.dotted) for b in bindings):
                 names.add(local)
@@ -157,7 +155,7 @@ class Numbers:
 
     def _sources(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from; `_SOME` for an unknown number."""
-        node, view, _ = place
+        node, index, _ = place
         if place.path:
             yield from self._values.of(place)
         if place.path or node in self._answers:
@@ -169,33 +167,33 @@ class Numbers:
                 yield from self._values.of(place)
             case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
                 if _is_int(left) or not isinstance(left, (ast.Constant, ast.JoinedStr)):
-                    yield from (Place(n, view) for n in (left, right))
+                    yield from (Place(n, index) for n in (left, right))
             case ast.Call():
-                yield from self._of_call(node, view)
+                yield from self._of_call(node, index)
             case ast.Name():
-                yield from self._of_name(node, view)
+                yield from self._of_name(node, index)
             case ast.Attribute() | ast.Subscript():
                 if INDEX_NAME.match(last_name(node) or ""):
-                    yield Place(_SOME, view)
+                    yield Place(_SOME, index)
                 else:
-                    yield from self._of_kept(node, view)
+                    yield from self._of_kept(node, index)
 
-    def _of_call(self, call: ast.Call, view: View) -> Iterator[Place]:
-        scope, dotted = view.indexed.scope(call), view.indexed.dotted(call.func)
+    def _of_call(self, call: ast.Call, index: Index) -> Iterator[Place]:
+        scope, dotted = index.scope(call), index.dotted(call.func)
         default = default_of(call)
         if isinstance(call.func, ast.Name) and call.func.id == "int":
             is_number = scope.find("int") is None
         elif default is not None:
-            yield Place(default, view)
+            yield Place(default, index)
             return
         else:
-            target = self.callees.called(view, call.func)
+            target = self.callees.called(index, call.func)
             if target is not None and dotted not in _RANKS:
-                yield from self._values.of(Place(call, view))
+                yield from self._values.of(Place(call, index))
                 return
             is_number = dotted in _RANKS or (dotted is None and self._is_rank(call, scope))
         if is_number:
-            yield Place(_SOME, view)
+            yield Place(_SOME, index)
 
     def _is_rank(self, call: ast.Call, scope: Scope) -> bool:
         """Return True if an unknown function gives a number by its name."""
@@ -203,27 +201,27 @@ class Numbers:
         is_users = self._project.has_function(last)
         return last.endswith("rank") or (is_index_of_tensor(call, scope) and not is_users)
 
-    def _of_name(self, node: ast.Name, view: View) -> Iterator[Place]:
-        found = view.indexed.scope(node).find(node.id)
+    def _of_name(self, node: ast.Name, index: Index) -> Iterator[Place]:
+        found = index.scope(node).find(node.id)
         if found is None:
             return
         home, bindings = found
         if _is_made_where_named(node.id, [b.value for b in bindings], home):
-            if not is_calculated_with(view.indexed, node):
+            if not is_calculated_with(index, node):
                 bindings = [b for b in bindings if b.how != "assign"]
-        for binding in flow.reaching(bindings, node, home, view.indexed.parents):
-            yield from self._bound(node.id, binding, view)
+        for binding in flow.reaching(bindings, node, home, index.parents):
+            yield from self._bound(node.id, binding, index)
 
-    def _bound(self, name: str, binding: Binding, view: View) -> Iterator[Place]:
-        some = Place(_SOME, view)
+    def _bound(self, name: str, binding: Binding, index: Index) -> Iterator[Place]:
+        some = Place(_SOME, index)
         by_name = INDEX_NAME.match(name) is not None
         if binding.how == "parameter":
-            yield from self._of_parameter(binding, view)
+            yield from self._of_parameter(binding, index)
         elif binding.how == "for":
             if by_name or _is_counted(binding):
                 yield some
         elif binding.how == "import":
-            yield from self._values.imported(binding.dotted, view)
+            yield from self._values.imported(binding.dotted, index)
         elif isinstance(binding.node, ast.AnnAssign) and binding.value is None:
             if ast.unparse(binding.node.annotation) == "int":
                 yield some
@@ -232,54 +230,54 @@ class Numbers:
             if by_name and (value is None or isinstance(value, _COMPUTED)):
                 yield some
             elif value is not None:
-                yield Place(value, view)
+                yield Place(value, index)
 
-    def _of_kept(self, node: ast.Attribute | ast.Subscript, view: View) -> Iterator[Place]:
+    def _of_kept(self, node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[Place]:
         """`self.device`, `args.device`, `config["device"]`."""
         if isinstance(node, ast.Attribute):
-            around = view.indexed.class_around(node)
+            around = index.class_around(node)
             if name_of(node.value) in {"self", "cls"} and around is not None:
-                bound = list(self.callees.attributes(view, around, node.attr))
+                bound = list(self.callees.attributes(index, around, node.attr))
                 made = _is_made_where_named(node.attr, [b.value for _, b in bound])
-                if not made or is_calculated_with(view.indexed, node):
+                if not made or is_calculated_with(index, node):
                     for of, binding in bound:
                         yield from self._bound(node.attr, binding, of)
                 return
-        given = [*assigned_to(node, view), *entries(node, view)]
+        given = [*assigned_to(node, index), *entries(node, index)]
         if _is_made_where_named(last_name(node) or "", given):
-            if not is_calculated_with(view.indexed, node):
+            if not is_calculated_with(index, node):
                 return
-        yield from (Place(value, view) for value in given)
-        for owner in self._owners(node.value, view):
+        yield from (Place(value, index) for value in given)
+        for owner in self._owners(node.value, index):
             same = _with_owner(node, owner.node)
-            for value in (*assigned_to(same, owner.view), *entries(same, owner.view)):
-                yield Place(value, owner.view)
+            for value in (*assigned_to(same, owner.home), *entries(same, owner.home)):
+                yield Place(value, owner.home)
 
-    def _owners(self, owner: ast.expr, view: View) -> Iterator[PassedArgument]:
+    def _owners(self, owner: ast.expr, index: Index) -> Iterator[PassedArgument]:
         """Yield what is passed for the parameter `owner`: `args` of `args.device`."""
-        if any(b.how == "parameter" for b in view.indexed.bindings(owner)):
+        if any(b.how == "parameter" for b in index.bindings(owner)):
             assert isinstance(owner, ast.Name)
-            yield from self.passed.of_parameter(view, owner)
+            yield from self.passed.of_parameter(index, owner)
 
     # Parameters.
 
-    def _of_parameter(self, binding: Binding, view: View) -> Iterator[Place]:
+    def _of_parameter(self, binding: Binding, index: Index) -> Iterator[Place]:
         assert isinstance(binding.node, ast.arg)
         annotation = ast.unparse(binding.node.annotation) if binding.node.annotation else ""
         name = binding.node.arg
         if INDEX_NAME.match(name):
             if annotation in {"", "int", "Optional[int]", "int | None"}:
-                yield Place(_SOME, view)
+                yield Place(_SOME, index)
             return
-        function = view.indexed.parents[view.indexed.parents[binding.node]]
-        target = self.callees.target(view, function)
+        function = index.parents[index.parents[binding.node]]
+        target = self.callees.target(index, function)
         if target is None or self._takes_devices(target, name):
             return
         if binding.value is not None:
-            yield Place(binding.value, view)
+            yield Place(binding.value, index)
         yield from (Place(*passed[:2]) for passed in self.passed.of(target, name))
         if self._counts_processes(target, name):
-            yield Place(_SOME, view)
+            yield Place(_SOME, index)
 
     def _only_moves(self, target: Target, name: str) -> bool:
         """Return True if `target` only moves to its parameter `name`, and does not call it a number."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
+from ..index import Index
 from ..inference.values import TENSOR
-from ..projects.callees import View, callees_of
+from ..projects.callees import callees_of
 from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
 from ..scopes import FunctionNode, Scope
@@ -16,7 +17,7 @@ from ..scopes import FunctionNode, Scope
 if TYPE_CHECKING:
     from ..script import Script
 
-_Found = tuple[View, ast.ClassDef]
+_Found = tuple[Index, ast.ClassDef]
 
 
 def has_own_method(
@@ -66,8 +67,8 @@ class _Objects:
 
     def of(self, place: Place) -> tuple[_Found | None, tuple[Place, ...]]:
         if place not in self._known:
-            node, view, path = place
-            found = self.callees.object_class(view, node) if not path else None
+            node, index, path = place
+            found = self.callees.object_class(index, node) if not path else None
             more = () if found is not None else tuple(self._sources.of(place))
             self._known[place] = found, more
         return self._known[place]

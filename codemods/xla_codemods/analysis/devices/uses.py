@@ -101,7 +101,7 @@ class MovedTo:
         return self._known[key]
 
     def _found(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
-        index, scope = target.view.indexed, scope_of(target)
+        index, scope = target.home, scope_of(target)
         receivers, moves = [], False
         for node in index.names_below(target.function, name):
             use = _use(node, index.parents, scope)
@@ -116,7 +116,7 @@ class MovedTo:
 
     def _receiver(self, target: Target, use: DeviceUse) -> tuple[Target, str] | None:
         """Return the parameter of another function that receives the parameter by `use`."""
-        handed = use.call and self.callees.handed(target.view, use.call)
+        handed = use.call and self.callees.handed(target.home, use.call)
         if not handed or handed.target is None or handed.later:
             return None
         names = (n for n, argument in filled(handed, handed.target) if argument is use.node)

@@ -21,5 +21,5 @@ def names_of_bases(script: ParsedFile, definition: ast.ClassDef) -> set[str]:
     """Return the dotted names of the bases of `definition`, and of the bases of these."""
     callees = callees_of(script)
     lineage = callees.lineage(callees.home, definition)
-    names = (view.indexed.dotted(base) for view, owner in lineage for base in owner.bases)
+    names = (index.dotted(base) for index, owner in lineage for base in owner.bases)
     return set(filter(None, names))

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
-from .callees import PREPARING, Callees, Handed, Target, View, callees_of, filled
+from .callees import PREPARING, Callees, Handed, Target, callees_of, filled
 
 if TYPE_CHECKING:
     from ..index import Index
     from ..parsed_file import ParsedFile
-    from .callees import View
 
 
 class PassedArgument(NamedTuple):
     """What is passed for a parameter; `sure`: by a plain call of what is surely this function."""
 
     node: ast.expr
-    view: View
+    home: Index
     sure: bool
 
 
@@ -47,19 +46,19 @@ class PassedArguments:
             if parameter == name:
                 yield argument
 
-    def of_parameter(self, view: View, name: ast.Name) -> Iterator[PassedArgument]:
+    def of_parameter(self, index: Index, name: ast.Name) -> Iterator[PassedArgument]:
         """Yield the arguments for the parameter `name` of the function that it stands in."""
-        found = view.indexed.scope(name).find(name.id)
-        target = self.callees.target(view, found[0].node) if found is not None else None
+        found = index.scope(name).find(name.id)
+        target = self.callees.target(index, found[0].node) if found is not None else None
         yield from self.of(target, name.id) if target is not None else ()
 
     def _found(self, target: Target) -> Iterator[tuple[str, PassedArgument]]:
         names = [arg.arg for arg in (*target.function.args.args, *target.function.args.kwonlyargs)]
-        for view, call in self._calls(target):
-            handed = self.callees.handed(view, call)
+        for index, call in self._calls(target):
+            handed = self.callees.handed(index, call)
             known = handed is not None and handed.target is not None
             if handed is None or handed.target is None:
-                if target.owner is None or view.indexed.dotted(call.func) is not None:
+                if target.owner is None or index.dotted(call.func) is not None:
                     continue
                 if not isinstance(call.func, ast.Attribute):
                     continue
@@ -69,57 +68,54 @@ class PassedArguments:
             for parameter, argument in filled(handed, target):
                 if known or _says_so(argument, handed):
                     is_sure = known and not handed.later
-                    yield parameter, PassedArgument(argument, view, is_sure)
+                    yield parameter, PassedArgument(argument, index, is_sure)
             for given in handed.keywords:
                 if given.arg is None:
                     for name in names:
                         node = ast.Subscript(given.value, ast.Constant(name), ast.Load())
-                        for value in entries(node, view):
-                            yield name, PassedArgument(value, view, False)
+                        for value in entries(node, index):
+                            yield name, PassedArgument(value, index, False)
 
-    def _calls(self, target: Target) -> Iterator[tuple[View, ast.Call]]:
+    def _calls(self, target: Target) -> Iterator[tuple[Index, ast.Call]]:
         function, owner = target.function.name, target.owner
         name = owner.name if owner is not None and function == "__init__" else function
-        for view in self._views_around(target):
-            index = view.indexed
-            names = {name, *self._local_names(name, view, target)}
+        for index in self._modules_around(target):
+            names = {name, *self._local_names(name, index, target)}
             if function == "__init__":
-                names |= {"__init__", *_heirs(name, view), *_heirs(name, target.view)}
+                names |= {"__init__", *_heirs(name, index), *_heirs(name, target.home)}
             if owner is not None and function in CALLED_AS_INSTANCE:
                 made = [c for c, _ in index.calls_of(owner.name)]
                 names = {n for c in made for n in names_given(c, index.parent)}
             for each in (*sorted(names), *PREPARING):
-                yield from ((view, call) for call, _ in index.calls_of(each))
+                yield from ((index, call) for call, _ in index.calls_of(each))
 
-    def _views_around(self, target: Target) -> Iterator[View]:
-        yield target.view
-        modules = target.view.modules
+    def _modules_around(self, target: Target) -> Iterator[Index]:
+        yield target.home
+        modules = self.callees.project.modules
         function, owner = target.function.name, target.owner
         if owner is None:
             names = {function}
         elif function == "__init__" or function in CALLED_AS_INSTANCE:
             # By the class's name, or as an heir's base: of those two words each module is full.
-            names = {owner.name, *_heirs(owner.name, target.view)}
+            names = {owner.name, *_heirs(owner.name, target.home)}
         else:
             names = {function}
         having = frozenset().union(*map(modules.with_word, names))
-        above = modules.graph.loading(target.view.path)
-        for path in sorted((having & above) - {target.view.path}):
-            view = self.callees.view(path)
-            if view is not None:
-                yield view
+        above = modules.graph.loading(target.home.path)
+        others = sorted((having & above) - {target.home.path})
+        yield from filter(None, map(self.callees.module, others))
 
-    def _local_names(self, name: str, view: View, target: Target) -> Iterator[str]:
-        if view is not target.view:
-            for found in view.modules.imports(view.path):
+    def _local_names(self, name: str, index: Index, target: Target) -> Iterator[str]:
+        if index is not target.home:
+            for found in self.callees.project.modules.imports(index.path):
                 if found.name == name:
                     yield found.local
 
     def preparing(self, target: Target) -> Iterator[Handed]:
         """Yield what calls in the module of `target` pass to functions that run in another process, or later."""
         for word in PREPARING:
-            for call, _ in target.view.indexed.calls_of(word):
-                handed = self.callees.handed(target.view, call)
+            for call, _ in target.home.calls_of(word):
+                handed = self.callees.handed(target.home, call)
                 yield from [handed] if handed is not None else []
 
 
@@ -130,22 +126,22 @@ def _says_so(argument: ast.expr, handed: Handed) -> bool:
     return by_keyword or (last is not None and INDEX_NAME.match(last) is not None)
 
 
-def _heirs(name: str, view: View) -> set[str]:
+def _heirs(name: str, index: Index) -> set[str]:
     """Classes that derive from the one called `name`."""
     return {
         node.name
-        for node, _ in view.indexed.of(ast.ClassDef)
+        for node, _ in index.of(ast.ClassDef)
         if any(ast.unparse(base).rpartition(".")[2] == name for base in node.bases)
     }
 
 
-def assigned_to(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[ast.expr]:
-    """What an owner of the same name is given for the same attribute or entry, in the module of `view`."""
+def assigned_to(node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[ast.expr]:
+    """What an owner of the same name is given for the same attribute or entry, in the module of `index`."""
     wanted = _place(node)
     if wanted is not None:
-        yield from view.indexed.cached(_assignments).get(wanted, ())
+        yield from index.cached(_assignments).get(wanted, ())
     if wanted is not None and isinstance(node, ast.Attribute):
-        yield from _options(node.attr, view)
+        yield from _options(node.attr, index)
 
 
 def _assignments(index: Index) -> dict[tuple[str, str], list[ast.expr]]:
@@ -170,9 +166,9 @@ def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     return None
 
 
-def _options(name: str, view: View) -> Iterator[ast.expr]:
+def _options(name: str, index: Index) -> Iterator[ast.expr]:
     """The default of an option of the command line that is a number: `add_argument("--device", type=int, default=0)`."""
-    for call, _ in view.indexed.calls_of("add_argument"):
+    for call, _ in index.calls_of("add_argument"):
         texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
         kind, default = keyword(call, "type"), keyword(call, "default")
         if f"--{name.replace('_', '-')}" in texts or f"--{name}" in texts:
@@ -197,22 +193,22 @@ def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
     )
 
 
-def entries(node: ast.Attribute | ast.Subscript, view: View) -> Iterator[ast.expr]:
+def entries(node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[ast.expr]:
     """What a dict, or a namespace that is made of named values, has for the entry or attribute `node`."""
     place = _place(node)
     if place is None:
         return
     made: list[ast.expr] = [node.value]
     if not isinstance(node.value, (ast.Dict, ast.Call)):
-        bindings = view.indexed.bindings(node.value)
+        bindings = index.bindings(node.value)
         made = [b.whole for b in bindings if b.how == "assign" and b.whole is not None]
     for value in made:
         yield from _of_display(value, place[1])
         if isinstance(node, ast.Attribute) and isinstance(value, ast.Call):
-            default = _field(value, place[1], view)
+            default = _field(value, place[1], index)
             yield from [default] if default is not None else []
     if isinstance(node.value, ast.Name) and isinstance(node, ast.Subscript):
-        yield from assigned_to(node, view)
+        yield from assigned_to(node, index)
 
 
 def _of_display(value: ast.expr, name: str) -> Iterator[ast.expr]:
@@ -221,11 +217,11 @@ def _of_display(value: ast.expr, name: str) -> Iterator[ast.expr]:
         yield from (k.value for k in value.keywords if k.arg == name)
 
 
-def _field(made: ast.Call, name: str, view: View) -> ast.expr | None:
+def _field(made: ast.Call, name: str, index: Index) -> ast.expr | None:
     """The default of a field of the class that `made` makes one of: `device: int = 0`."""
     if not isinstance(made.func, ast.Name) or keyword(made, name) is not None:
         return None
-    for node, _ in view.indexed.of(ast.ClassDef):
+    for node, _ in index.of(ast.ClassDef):
         if node.name == made.func.id:
             for statement in node.body:
                 match statement:

@@ -207,6 +207,7 @@ class Modules(ProjectFiles):
         if scope is None or not isinstance(scope.node, ast.Module):
             return None
         index = build(scope.node, scope.text, scope)
+        index.path = path
         project = Project(self, path)
         index.inference.elsewhere = project.returned
         index.inference.has_default = project.has_cuda_default
@@ -302,7 +303,7 @@ class Project:
             self.depends_on_modules = True
             return shared.with_own_values(), True
         index = build(tree, text)
-        index.module.elsewhere = self
+        index.module.elsewhere, index.path = self, self.path
         return index, False
 
     def has_cuda_default(self, dotted: str) -> bool:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..devices.specs import leaves
+from ..index import Index
 from ..scopes import ITERATED
 from ..syntax import returned
-from .callees import Target, View, filled
+from .callees import Target, filled
 from .passed_arguments import PassedArguments, assigned_to
 
 # `x = x[0]` would add an index for each iteration, and functions that pass parts to each other multiply the paths.
@@ -23,7 +24,7 @@ class Place(NamedTuple):
     """
 
     node: ast.expr
-    view: View
+    home: Index
     path: tuple[int | str, ...] = ()
 
 
@@ -36,11 +37,11 @@ class ValueSources:
 
     def of(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value of `place` comes from."""
-        node, view, path = place
+        node, index, path = place
         if len(path) > _LONGEST_PATH:
             return
         if path and str(path[0]).endswith("()"):  # a method's result
-            found = self.callees.object_class(view, node)
+            found = self.callees.object_class(index, node)
             method = found and self.callees.method(*found, str(path[0])[:-2])
             if method is not None:
                 yield from _returned(method, path[1:])
@@ -55,39 +56,39 @@ class ValueSources:
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
                 first, *rest = path
                 if first == ITERATED:
-                    yield from (Place(e, view, tuple(rest)) for e in elements)
+                    yield from (Place(e, index, tuple(rest)) for e in elements)
                 elif isinstance(first, int) and -len(elements) <= first < len(elements):
-                    yield Place(elements[first], view, tuple(rest))
+                    yield Place(elements[first], index, tuple(rest))
             case ast.Dict(keys=keys, values=values) if path:
                 for entry, value in zip(keys, values):
                     if isinstance(entry, ast.Constant) and entry.value == path[0]:
-                        yield Place(value, view, path[1:])
+                        yield Place(value, index, path[1:])
             case ast.Starred(value=several):
-                yield Place(several, view, (ITERATED, *path))
+                yield Place(several, index, (ITERATED, *path))
             case ast.Call(func=ast.Name(id="list" | "tuple"), args=[several]) if path:
                 yield place._replace(node=several)
             case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) if path:
-                yield Place(element, view, path[1:])
+                yield Place(element, index, path[1:])
             case ast.Subscript(value=owner, slice=ast.Constant(value=int() | str() as step)):
-                yield Place(owner, view, (step, *path))
-                yield from (Place(value, view, path) for value in assigned_to(node, view))
+                yield Place(owner, index, (step, *path))
+                yield from (Place(value, index, path) for value in assigned_to(node, index))
             case ast.Name():
                 yield from self._of_name(node, place)
             case ast.Attribute():
                 yield from self._of_attribute(node, place)
             case ast.Call(func=func):
-                target = self.callees.called(view, func)
+                target = self.callees.called(index, func)
                 if target is not None and target.function.name != "__init__":
                     yield from self._of_call(node, target, place)
                 elif target is None and isinstance(func, ast.Attribute):
-                    yield Place(func.value, view, (f"{func.attr}()", *path))
+                    yield Place(func.value, index, (f"{func.attr}()", *path))
 
     def _of_call(self, call: ast.Call, target: Target, place: Place) -> Iterator[Place]:
         """Yield what `target` returns; of a parameter what `call` passes, not what other calls do."""
-        handed = self.callees.handed(place.view, call)
+        handed = self.callees.handed(place.home, call)
         given = dict(filled(handed, target)) if handed is not None else {}
         for result in _returned(target, place.path):
-            parts = [(part, _parameter(part, result.view)) for part in leaves(result.node)]
+            parts = [(part, _parameter(part, result.home)) for part in leaves(result.node)]
             if not any(name in given for _, name in parts):
                 yield result
                 continue
@@ -96,37 +97,37 @@ class ValueSources:
                 yield result._replace(node=part) if known is None else place._replace(node=known)
 
     def _of_name(self, node: ast.Name, place: Place) -> Iterator[Place]:
-        view, path = place.view, place.path
-        for binding in view.indexed.reaching(node):
+        index, path = place.home, place.path
+        for binding in index.reaching(node):
             if binding.how in {"assign", "for"} and binding.value is not None:
-                yield Place(binding.value, view, (*binding.path, *path))
+                yield Place(binding.value, index, (*binding.path, *path))
             elif binding.how == "parameter" and isinstance(binding.node, ast.arg):
-                given = self.passed.of_parameter(view, node)
+                given = self.passed.of_parameter(index, node)
                 yield from (Place(*argument[:2], path) for argument in given)
             elif binding.how == "import":
-                yield from self.imported(binding.dotted, view, path)
+                yield from self.imported(binding.dotted, index, path)
 
     def imported(
-        self, dotted: str, view: View, path: tuple[int | str, ...] = ()
+        self, dotted: str, index: Index, path: tuple[int | str, ...] = ()
     ) -> Iterator[Place]:
         """Yield what another module binds `dotted` to: `from data import adj`."""
-        modules = view.modules_for(dotted)
-        bound = modules.bound(dotted, view.path) if modules is not None else None
-        there = self.callees.view(bound[1]) if bound is not None else None
-        if bound is not None and bound[0].how == "assign" and there not in (None, view):
+        modules = self.callees.modules_for(dotted)
+        bound = modules.bound(dotted, index.path) if modules is not None else None
+        there = self.callees.module(bound[1]) if bound is not None else None
+        if bound is not None and bound[0].how == "assign" and there not in (None, index):
             value = bound[0].value
             if value is not None:
                 yield Place(value, there, (*bound[0].path, *path))
 
     def _of_attribute(self, node: ast.Attribute, place: Place) -> Iterator[Place]:
-        _, view, path = place
-        dotted = view.indexed.dotted(node)
+        _, index, path = place
+        dotted = index.dotted(node)
         if dotted is not None:
-            yield from self.imported(dotted, view, path)
+            yield from self.imported(dotted, index, path)
             return
-        found = self.callees.object_class(view, node.value)
+        found = self.callees.object_class(index, node.value)
         if found is None:
-            yield from (Place(value, view, path) for value in assigned_to(node, view))
+            yield from (Place(value, index, path) for value in assigned_to(node, index))
             return
         for of, binding in self.callees.attributes(*found, node.attr):
             if binding.value is not None:
@@ -136,13 +137,13 @@ class ValueSources:
             yield from _returned(computed, path)
 
 
-def _parameter(node: ast.expr, view: View) -> str:
+def _parameter(node: ast.expr, index: Index) -> str:
     """Return the name of `node` if it is only a parameter of its function, otherwise ""."""
-    own = view.indexed.scope(node).bindings
+    own = index.scope(node).bindings
     bindings = own.get(node.id, ()) if isinstance(node, ast.Name) else ()
     is_parameter = bool(bindings) and all(b.how == "parameter" for b in bindings)
     return node.id if isinstance(node, ast.Name) and is_parameter else ""
 
 
 def _returned(target: Target, path: tuple[int | str, ...]) -> Iterator[Place]:
-    yield from (Place(value, target.view, path) for value in returned(target.function))
+    yield from (Place(value, target.home, path) for value in returned(target.function))

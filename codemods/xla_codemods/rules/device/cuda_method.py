@@ -297,12 +297,10 @@ def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) ->
     if not isinstance(definition, ast.ClassDef):
         return True
     callees = callees_of(script)
-    for view, base in callees.lineage(callees.home, definition)[1:]:
+    for index, base in callees.lineage(callees.home, definition)[1:]:
         if any(isinstance(n, ast.FunctionDef) and n.name == "cuda" for n in base.body):
             return True
-        is_module = is_module or MODULE in view.indexed.inference.base_kind(
-            base, view.indexed.scope(base)
-        )
+        is_module = is_module or MODULE in index.inference.base_kind(base, index.scope(base))
     return not is_module
 
 

@@ -58,10 +58,10 @@ def _is_of_a_method(path: tuple[int | str, ...]) -> bool:
 
 def _is_on_device(place: Place) -> bool | None:
     """Return whether a tensor or a move is on the accelerator; None if that is unknown."""
-    node, view, path = place
+    node, index, path = place
     if path:
         return None
-    value = view.indexed.value(node)
+    value = index.value(node)
     if value.has(TENSOR):
         return value.has(ACCEL)
     match node:
@@ -69,6 +69,6 @@ def _is_on_device(place: Place) -> bool | None:
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=args, keywords=keywords):
             given = (*args, *(k.value for k in keywords))
-            values = map(view.indexed.value, given)
+            values = map(index.value, given)
             return any(v.has(DEVICE) and v.has(ACCEL) for v in values)
     return False if value.kinds else None

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
+from ...index import Index
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
-from ...projects.callees import View
 from ...projects.passed_arguments import passed_arguments
 from ...projects.sources import Place, ValueSources
 from ...scopes import Scope, resolve
@@ -74,11 +74,11 @@ class SparseTensors:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
         return self.origin_in(self.home, node)
 
-    def origin_in(self, view: View, node: ast.expr) -> SparseOrigin | None:
-        """The same, of a node of the module of `view`."""
+    def origin_in(self, index: Index, node: ast.expr) -> SparseOrigin | None:
+        """The same, of a node of the module `index`."""
         if not self._anywhere:
             return None
-        start = [Place(node, view)]
+        start = [Place(node, index)]
         reached = reach(start if (node, ()) not in self._barren else (), self._step)
         for part, of, path in reached:
             if not path and isinstance(part, ast.Call) and self.made(part, of):
@@ -96,7 +96,7 @@ class SparseTensors:
 
     def _step(self, place: Place) -> Iterator[Place]:
         """Yield the places that the value comes from, without those that no sparse tensor comes from."""
-        dotted = place.view.indexed.dotted
+        dotted = place.home.dotted
         match place.node:
             case ast.Attribute(value=owner, attr="T" | "data"):
                 places = iter([place._replace(node=owner)])
@@ -110,9 +110,9 @@ class SparseTensors:
                 if dotted(place.node.func) is None:
                     yield place._replace(node=owner)
 
-    def made(self, node: ast.Call, view: View) -> bool:
+    def made(self, node: ast.Call, index: Index) -> bool:
         """True if the call itself is what is looked for."""
-        dotted = view.indexed.dotted(node.func)
+        dotted = index.dotted(node.func)
         if dotted is not None:
             return dotted in MAKERS
         return isinstance(node.func, ast.Attribute) and node.func.attr in CONVERTERS
@@ -157,15 +157,15 @@ class SparseMoves(SparseTensors):
         self._on_the_host = SparseTensors(script)
         self._script = script
 
-    def made(self, node: ast.Call, view: View) -> bool:
+    def made(self, node: ast.Call, index: Index) -> bool:
         """`X.cuda()`, `X.to(device)`, `xla.sparse(X).to(device)`, where X is made as a sparse tensor."""
-        if view.indexed.dotted(node.func) == SPARSE:
+        if index.dotted(node.func) == SPARSE:
             return True
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in _MOVES:
             return False
-        if node.args and _is_no_device(node.args[0], view.indexed.scope(node)):
+        if node.args and _is_no_device(node.args[0], index.scope(node)):
             return False
-        return self._on_the_host.origin_in(view, node.func.value) is not None
+        return self._on_the_host.origin_in(index, node.func.value) is not None
 
     @cached_property
     def lines(self) -> frozenset[int]:
@@ -177,12 +177,12 @@ class SparseMoves(SparseTensors):
 
     def _moved_here(self) -> Iterator[ast.expr]:
         for name in _MOVES:
-            for call, _ in self.home.indexed.calls_of(name):
+            for call, _ in self.home.calls_of(name):
                 if isinstance(call.func, ast.Attribute):
                     yield call.func.value
 
     def _wrapped(self) -> Iterator[ast.expr]:
-        for call, scope in self.home.indexed.calls_of("sparse"):
+        for call, scope in self.home.calls_of("sparse"):
             if resolve(call.func, scope) == SPARSE:
                 yield from call.args
 
@@ -190,24 +190,24 @@ class SparseMoves(SparseTensors):
     def refused(self) -> str | None:
         """Return an unsupported use of a sparse tensor on the device, as it is written; None if none is seen."""
         paths = self._script.project.program_paths
-        views = (self.home, *(v for v in map(self.callees.view, paths) if v is not None))
-        return next((use for view in views for use in self._refused_in(view)), None)
+        modules = (self.home, *filter(None, map(self.callees.module, paths)))
+        return next((use for module in modules for use in self._refused_in(module)), None)
 
-    def _refused_in(self, view: View) -> Iterator[str]:
+    def _refused_in(self, index: Index) -> Iterator[str]:
         for kind in (ast.Name, ast.Attribute, ast.Call):
-            for node, scope in view.indexed.of(kind):
-                around = view.indexed.parents.get(node)
+            for node, scope in index.of(kind):
+                around = index.parents.get(node)
                 if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load) or around is None:
                     continue
-                if not _takes(node, around, scope) and self._is_one(node, view):
+                if not _takes(node, around, scope) and self._is_one(node, index):
                     yield ast.unparse(around).partition("\n")[0]
 
-    def _is_one(self, node: ast.expr, view: View) -> bool:
+    def _is_one(self, node: ast.expr, index: Index) -> bool:
         """Also a parameter called as one that is moved here: models are called through more hands than are followed."""
         if isinstance(node, ast.Name) and node.id in self._names:
-            if any(b.how == "parameter" for b in view.indexed.reaching(node)):
+            if any(b.how == "parameter" for b in index.reaching(node)):
                 return True
-        return self.origin_in(view, node) is not None
+        return self.origin_in(index, node) is not None
 
     @cached_property
     def _names(self) -> frozenset[str]:

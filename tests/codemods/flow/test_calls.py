@@ -1,0 +1,28 @@
+"""Which calls of a file may run a function."""
+
+from __future__ import annotations
+
+import ast
+
+from xla_codemods.analysis.script import Script
+from xla_codemods.flow.calls import calls_by_name
+from xla_codemods.source import Source
+
+TEXT = """
+class Loss:
+    def __call__(self, x):
+        return x
+
+losses = []
+losses.append(Loss())
+loss = Loss()
+loss(1)
+Loss()(2)
+"""
+
+
+def test_a_call_that_receives_an_instance_does_not_call_it() -> None:
+    file = Script(Source(TEXT.encode()))
+    (function,) = (node for node in ast.walk(file.tree) if isinstance(node, ast.FunctionDef))
+    calls = [ast.unparse(call) for call in calls_by_name(file, function)]
+    assert calls == ["loss(1)", "Loss()(2)"]
