@@ -255,8 +255,8 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.method(*_METHODS)
 def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
-    if _is_repeated(script, call) and may_be_read(script, call.func.value):
-        name = call.func.attr
+    owner, name = call.func.value, call.func.attr
+    if _is_repeated(script, call) and (may_be_read(script, owner) or is_mask(script, owner)):
         yield RULE.finding(
             script,
             call,
@@ -406,7 +406,7 @@ def _is_selection(script: Script, selected: ast.expr, index: ast.expr) -> bool:
     """What has a mask on the device for an index is a tensor there, too, where nothing says otherwise."""
     if is_mask(script, index):
         return _is_of_the_device(script, selected)
-    if not (script.accelerated and is_called_a_mask(script, index)):
+    if not (script.runs_accelerated and is_called_a_mask(script, index)):
         return False
     value = script.value(selected)
     return value.has(TENSOR) and not value.kinds & {ARRAY, HOST, BATCH}

@@ -117,7 +117,7 @@ def _is_given(script: Script, node: ast.expr) -> bool:
     function = script.function(node)
     found = script.index.scope(node).find(node.id)
     return (
-        script.accelerated
+        script.runs_accelerated
         and function in computing(script)
         and found is not None
         and all(binding.how == "parameter" for binding in found[1])
