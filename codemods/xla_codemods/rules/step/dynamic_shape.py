@@ -180,7 +180,13 @@ from ...analysis.nodes import walk
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
-from ...analysis.training.shapes.masks import is_about, is_called_a_mask, is_constant_mask, is_mask
+from ...analysis.training.shapes.masks import (
+    is_about,
+    is_called_a_mask,
+    is_constant_mask,
+    is_given,
+    is_mask,
+)
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
@@ -428,12 +434,13 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
             yield RULE.finding(script, node, f"{message}: use `masked_fill_`", edit)
             return
+    is_tensor = may_be_read(script, node.value)
     if (
         is_mask(script, node.slice)
-        and may_be_read(script, node.value)
+        and (is_tensor or is_given(script, node.value))
         and _is_repeated(script, node)
     ):
-        edits = () if statement is None else _assigned(script, statement, node)
+        edits = _assigned(script, statement, node) if is_tensor and statement is not None else ()
         yield RULE.finding(script, node, f"{message}: use `xla.assign`, or `torch.where`", *edits)
 
 
@@ -533,7 +540,7 @@ def _is_in_forward(script: Script, node: ast.AST) -> bool:
 
 @RULE.file
 def last_batch(script: Script) -> Iterator[Finding]:
-    if not (script.accelerated or uses_accelerate(script)):
+    if not (script.runs_accelerated or uses_accelerate(script)):
         return
     for call in uneven_loaders(script):
         message = (
@@ -545,7 +552,7 @@ def last_batch(script: Script) -> Iterator[Finding]:
 
 @RULE.file
 def padded(script: Script) -> Iterator[Finding]:
-    trained = script.is_trained or script.accelerated
+    trained = script.is_trained or script.runs_accelerated
     if not (trained or "TrainingArguments" in script.source.text or has_a_trainer(script)):
         return
     for place in paddings(script):

@@ -58,3 +58,32 @@ def test_what_else_is_assigned_stays(statement: str, times: int) -> None:
     source = SCRIPT.replace("STATEMENT", statement)
     assert [code for _, code in findings(source)].count("XLA504") == times
     assert statement in migrated(source)
+
+
+LOSS = """import torch
+from torch import nn
+
+class Ohem(nn.Module):
+    def forward(self, score, target):
+        STATEMENT
+        return nn.functional.cross_entropy(score, target)
+
+Ohem().cuda()(x, y).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "times"),
+    [
+        ("target[target == 255] = 0", 1),
+        ("known = target.clone(); known[known == 255] = 0", 1),
+        ("known = target.clone().view(-1); known[known == 255] = 0", 1),
+        ("known = target.copy(); known[known == 255] = 0", 0),  # of numpy
+        ("known = self.known; known[known == 255] = 0", 0),  # it may be anything
+        ("known = [0]; known[known == target] = 0", 0),
+    ],
+)
+def test_what_a_model_is_given_is_a_tensor_but_it_stays(statement: str, times: int) -> None:
+    source = LOSS.replace("STATEMENT", statement)
+    assert [code for _, code in findings(source)].count("XLA504") == times
+    assert statement in migrated(source)

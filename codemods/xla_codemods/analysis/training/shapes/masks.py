@@ -57,7 +57,7 @@ def _is_truth(script: Script, node: ast.expr) -> bool:
     match node:
         case ast.Compare(ops=ops, left=left, comparators=others):
             return not any(isinstance(op, _ASKING) for op in ops) and any(
-                may_be_read(script, side) or _is_given(script, side) for side in (left, *others)
+                may_be_read(script, side) or is_given(script, side) for side in (left, *others)
             )
         case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
             return may_be_read(script, node)
@@ -106,22 +106,29 @@ def _is_named_mask(script: Script, node: ast.expr) -> bool:
     return bool(reaching) and all(b.how in {"parameter", "for"} or b.path for b in reaching)
 
 
-def _is_given(script: Script, node: ast.expr) -> bool:
-    """`labels.view(-1)`, `labels`: a parameter of a module's `forward` whose value is unknown."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr not in _SHAPING:
-            return False
-        node = node.func.value
-    if not isinstance(node, ast.Name) or script.value(node).kinds - {NONE}:
-        return False
-    function = script.function(node)
-    found = script.index.scope(node).find(node.id)
-    return (
-        script.runs_accelerated
-        and function in computing(script)
-        and found is not None
-        and all(binding.how == "parameter" for binding in found[1])
-    )
+def is_given(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is what a model is given, and nothing else is known of it: `labels`, `target.clone()`."""
+
+    def is_parameter(end: ast.expr) -> bool:
+        return (
+            isinstance(end, ast.Name)
+            and not script.value(end).kinds - {NONE}
+            and script.function(end) in computing(script)
+            and all(binding.how == "parameter" for binding in script.reaching(end))
+        )
+
+    return script.runs_accelerated and all_ends([node], partial(_given_parts, script), is_parameter)
+
+
+def _given_parts(script: Script, node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _SHAPING:
+            return [owner]
+        case ast.Name():
+            values = [binding.whole for binding in script.reaching(node)]
+            known = [value for value in values if value is not None]
+            return known if len(known) == len(values) else []
+    return []
 
 
 _KEEPING = frozenset(
@@ -130,7 +137,7 @@ _KEEPING = frozenset(
         "transpose unsqueeze view view_as"
     ).split()
 )
-_SHAPING = frozenset("contiguous flatten long reshape squeeze unsqueeze view".split())
+_SHAPING = frozenset("clone contiguous flatten long reshape squeeze unsqueeze view".split())
 
 
 def _has_type_bool(script: Script, call: ast.Call) -> bool:

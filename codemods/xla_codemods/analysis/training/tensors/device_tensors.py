@@ -216,7 +216,7 @@ def _lists_tensors(script: Script, call: ast.Call) -> bool:
 def _is_output(script: Script, node: ast.Name) -> bool:
     """True if `node` is what calling a model has given, and nothing else."""
     reaching = script.reaching(node)
-    if not reaching or not (script.accelerated or uses_accelerate(script)):
+    if not reaching or not (script.runs_accelerated or uses_accelerate(script)):
         return False
     made = [b.whole for b in reaching]
     return all(
@@ -336,7 +336,7 @@ def _is_backwarded(script: Script, node: ast.expr) -> bool:
 def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
         return True
-    if not (script.accelerated or uses_accelerate(script)):
+    if not (script.runs_accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
         return False
@@ -348,7 +348,9 @@ def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:
     """Return what all calls pass for the parameter `node`, or what `node = optimizer.step(closure)` computes gradients of."""
     if not isinstance(node, ast.Name) or _is_backwarded_here(script, node):
         return []
-    if not (script.accelerated or uses_accelerate(script)) or _has_become_a_number(script, node):
+    if not (script.runs_accelerated or uses_accelerate(script)) or _has_become_a_number(
+        script, node
+    ):
         return []
     found: list[list[ast.expr | None]]
     if [b.how for b in script.bindings(node)] == ["parameter"]:
@@ -405,7 +407,7 @@ def _is_a_number_of(value: ast.expr, name: str) -> bool:
 
 def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
     """True if `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
-    if not isinstance(node, ast.Name) or not (script.accelerated or uses_accelerate(script)):
+    if not isinstance(node, ast.Name) or not (script.runs_accelerated or uses_accelerate(script)):
         return False
     scope = script.index.scope(node)
     for loss in losses(script):

@@ -26,7 +26,7 @@ _LEAVES = frozenset({"cpu", "item", "numpy", "tolist"})
 
 def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     """True if `node`, on which a method of tensors is called, is a loss of the training step, or one of a dict of them."""
-    if not (script.accelerated or uses_accelerate(script)):
+    if not (script.runs_accelerated or uses_accelerate(script)):
         return False
     value = script.value(node)
     if value != UNKNOWN and value.kinds != {TENSOR}:  # a tensor whose place is not known
@@ -72,7 +72,7 @@ def is_one_of_losses(script: Script, node: ast.Subscript) -> bool:
     owner = node.value
     if not isinstance(owner, ast.Name) or script.value(node) != UNKNOWN:
         return False
-    if not (script.accelerated or uses_accelerate(script)) or not _are_losses(script, owner):
+    if not (script.runs_accelerated or uses_accelerate(script)) or not _are_losses(script, owner):
         return False
     reaching = script.reaching(owner)
     return (
@@ -130,7 +130,7 @@ def is_computed_with(script: Script, node: ast.expr, losses: Iterable[ast.expr])
     """Return True if `node` is computed from a name of this function that one of `losses` is computed from, too."""
     function = script.function(node)
     is_led = function in called_in_steps(script)
-    if not (is_led or script.accelerated or uses_accelerate(script)):
+    if not (is_led or script.runs_accelerated or uses_accelerate(script)):
         return False
     known = script.cached(_known)
     if function not in known:
