@@ -11,7 +11,7 @@ from ...flow.closure import reach
 from .values import ACCELERATOR
 
 if TYPE_CHECKING:
-    from ..scopes import FunctionNode, Scope
+    from ..bindings import Binding
     from ..script import Script
 
 _FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
@@ -60,12 +60,14 @@ def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None
         case ast.IfExp(body=body, orelse=other):
             return body, other
         case ast.Attribute(attr=name, value=ast.Name(id="self")):
-            return _stored(script, name) or (None,)
+            uses = [node for node, _ in script.index.attributes(name)]
+            stores = (script.parent(node) for node in uses if isinstance(node.ctx, ast.Store))
+            return [getattr(statement, "value", None) for statement in stores] or (None,)
         case ast.Attribute(value=owner):
             return (owner,)
         case ast.Name():
-            found = script.index.scope(value).find(value.id)
-            return (_bound(script, value.id, found[0]) if found else ()) or (None,)
+            bindings = script.bindings(value)
+            return [made for binding in bindings for made in _bound(script, binding)] or (None,)
     return ()
 
 
@@ -73,29 +75,10 @@ def _is_accelerator(script: Script, value: ast.expr) -> bool:
     return isinstance(value, (ast.Name, ast.Attribute)) and script.value(value).has(ACCELERATOR)
 
 
-def _stored(script: Script, name: str) -> list[ast.expr | None]:
-    """What `self.name` is set to in this file."""
-    return [
-        getattr(script.parent(node), "value", None)
-        for node, _ in script.index.attributes(name)
-        if isinstance(node.ctx, ast.Store)
-    ]
-
-
-def _bound(script: Script, name: str, scope: Scope) -> list[ast.expr | None]:
-    """What `name` of `scope` is bound to; a parameter to what the calls in this file give."""
-    found: list[ast.expr | None] = []
-    for binding in scope.bindings.get(name, ()):
-        if binding.how == "parameter" and isinstance(
-            scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)
-        ):
-            found += _given(script, scope.node, name)
-        else:
-            found.append(binding.part if binding.how in {"assign", "with"} else None)
-    return found
-
-
-def _given(script: Script, function: FunctionNode, name: str) -> list[ast.expr | None]:
-    if script.is_imported_elsewhere(function.name):
-        return [None]
-    return passed(script, function, name)
+def _bound(script: Script, binding: Binding) -> Sequence[ast.expr | None]:
+    """Return what `binding` binds; of a parameter what the calls in this file give."""
+    if binding.how == "parameter":
+        function = script.parents[script.parents[binding.node]]
+        is_open = script.is_imported_elsewhere(getattr(function, "name", ""))
+        return (None,) if is_open else passed(script, function, getattr(binding.node, "arg", ""))
+    return (binding.part if binding.how in {"assign", "with"} else None,)
