@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from ._versions import Versions
+from .empty_dims import OVER_DIMS, reducing_all
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
@@ -47,7 +48,9 @@ def apply() -> None:
     """Put kernels that add up in float32 before torch_xla's."""
     library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     _kept.append(library)
-    kernels = {name: _reduction(original(name)) for name in REDUCTIONS}
+    theirs = {name: original(name) for name in REDUCTIONS}
+    theirs |= {name: reducing_all(theirs[name]) for name in OVER_DIMS}
+    kernels = {name: _reduction(kernel) for name, kernel in theirs.items()}
     kernels |= {name: _softmax_gradient(original(name)) for name in SOFTMAX_GRADIENTS}
     kernels[CONVOLUTION] = _convolution_gradient(original(CONVOLUTION))
     with warnings.catch_warnings():
