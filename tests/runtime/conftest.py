@@ -14,6 +14,7 @@ import torch
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
+from xla_migrate.runtime.patches.operations import scaled_products
 
 from ..torch_as_it_was import Patched, restore, take_back, undo_torch_xla
 from .rehearsal import start_device
@@ -57,6 +58,7 @@ _PATCHED = [
     *((torch.Tensor, name) for name in host_reads.READS),
     *shared_inputs.JOINS,
     *complex_numbers.PATCHED,
+    *scaled_products.PATCHED,
 ]
 _taken_back: Patched = []  # while tests of other folders run
 

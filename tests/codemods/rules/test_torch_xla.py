@@ -352,7 +352,6 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.nn.functional.ctc_loss": lambda: F.ctc_loss(*ctc),
         "torch.corrcoef": lambda: torch.corrcoef(square),
         "torch.cov": lambda: torch.cov(square),
-        "torch.isin": lambda: torch.isin(labels, labels),
         "torch.poisson": lambda: torch.poisson(square.abs()),
         "torch.polar": lambda: torch.polar(square, square),
         "torch.logcumsumexp": lambda: torch.logcumsumexp(square, 0),
@@ -360,7 +359,6 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "interpolate(antialias=True)": lambda: F.interpolate(
             image, scale_factor=0.5, mode="bilinear", antialias=True
         ),
-        ".unfold": lambda: square.unfold(1, 2, 1) + 0,
         ".logcumsumexp": lambda: square.logcumsumexp(0),
         "torch.nn.CTCLoss": lambda: nn.CTCLoss()(*ctc),
         'EmbeddingBag(mode="max")': lambda: nn.EmbeddingBag(5, 3, mode="max").to(device)(
@@ -368,7 +366,7 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         ),
     }
     cases |= _other_fallbacks(device, square, positive)
-    for name in ("aminmax", "digamma", "lgamma", "median", "mode", "nanmedian"):
+    for name in ("digamma", "lgamma", "median", "mode", "nanmedian"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square.abs())
         cases[f".{name}"] = lambda name=name: getattr(square.abs(), name)()
     for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "irfft", "irfft2", "irfftn"):
@@ -443,10 +441,8 @@ def _other_fallbacks(
         cases[f"torch.special.{name}"] = lambda name=name: getattr(torch.special, name)(likely)
     for name in ("i0", "frexp"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(likely)
-    for name in ("copysign", "heaviside", "hypot", "nextafter"):
+    for name in ("heaviside", "nextafter"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square, likely)
-    for name in ("copysign", "hypot"):
-        cases[f".{name}"] = lambda name=name: getattr(square, name)(likely)
     return cases
 
 

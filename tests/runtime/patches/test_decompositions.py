@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from xla_migrate.runtime.patches import decompositions
+from xla_migrate.runtime.patches.operations import _missing_kernels
 
 from .computing import Case, assert_computed_on_the_device, computed, fallbacks, fallbacks_of
 
@@ -42,6 +43,10 @@ def _in_order(x: torch.Tensor) -> torch.Tensor:
     return x.detach().mul(8).round().div(8).sort(-1).values
 
 
+def _with_gaps(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.detach() > 0.9, float("nan"), x)
+
+
 def _edges(x: torch.Tensor) -> torch.Tensor:
     return torch.linspace(0.25, 1, 7, device=x.device)
 
@@ -57,23 +62,42 @@ CASES: dict[str, Case] = {
     "_embedding_bag_forward_only": lambda x: x[0, 0, 0, 0] * _bags(x.detach()),
     "_weight_norm_interface": lambda x: torch._weight_norm(x, x.mean((1, 2, 3), True), 0),
     "_weight_norm_interface of the last": lambda x: torch._weight_norm(x, x[:1, :1, :1] * 2, 3),
+    "_cdist_forward": lambda x: torch.cdist(x, x.flip(-1)),
+    "_cdist_forward of itself": lambda x: torch.cdist(x, x.detach()),
+    "_cdist_forward of absolute differences": lambda x: torch.cdist(x, x.flip(0), p=1.0),
+    "_cdist_forward of cubes": lambda x: torch.cdist(x, x.flip(-1), p=3.0),
+    "_cdist_forward of the largest": lambda x: torch.cdist(x, x.flip(0), p=float("inf")),
+    "aminmax": lambda x: x * torch.stack([*torch.aminmax(x.detach())]).sum(),
+    "aminmax of a dimension": lambda x: x[0] * torch.aminmax(x.detach(), dim=0)[1],
     "bucketize": lambda x: x * torch.bucketize(x.detach(), _edges(x)),
     "bucketize to the right": lambda x: x * torch.bucketize(x.detach(), _edges(x), right=True),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
     "col2im": lambda x: F.fold(x.reshape(2, 16, 9), (6, 6), 2, stride=2),
+    "copysign": lambda x: torch.copysign(x, x.flip(0).detach() - 0.5),
+    "copysign of a number": lambda x: torch.copysign(x, -0.0),
+    "fmax": lambda x: torch.fmax(_with_gaps(x), x.flip(0)),
+    "fmin": lambda x: torch.fmin(x, _with_gaps(x.flip(0))),
     "glu": lambda x: F.glu(x, 1),
     "grid_sampler_2d": _sample(align_corners=False),
     "grid_sampler_2d to the border": _sample(padding_mode="border", align_corners=True),
     "grid_sampler_2d reflected": _sample(padding_mode="reflection", align_corners=False),
     "grid_sampler_2d nearest": _sample(mode="nearest", align_corners=False),
     "grid_sampler_2d bicubic": _sample(mode="bicubic", align_corners=True),
+    "hypot": lambda x: torch.hypot(x * 1e25, x.flip(0) * 1e25) / 1e25,
     "huber_loss": lambda x: F.huber_loss(x * 4, x.flip(0).detach(), delta=0.5),
     "huber_loss of each": lambda x: F.huber_loss(x * 4, x.flip(0), reduction="none"),
     "im2col": lambda x: F.unfold(x, 3, padding=1, stride=2),
     "im2col dilated": lambda x: F.unfold(x, (2, 3), dilation=2),
+    "isin": lambda x: x * torch.isin(_in_order(x), _edges(x)),
+    "isin of a number": lambda x: x * torch.isin(_in_order(x), 0.5),
     "linalg_cross": lambda x: torch.linalg.cross(x[..., :3], x[..., 3:]),
     "logaddexp": lambda x: torch.logaddexp(x, x * 3),
+    "logit": lambda x: torch.logit(x / 2),
+    "logit of limited numbers": lambda x: torch.logit(x / 2, eps=0.3),
+    "masked_scatter": lambda x: x.masked_scatter(x > 0.5, x.flip(0)),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x.flatten(1), _targets(x)),
+    "nansum": lambda x: _with_gaps(x).nansum((1, 2)),
+    "nansum of all": lambda x: _with_gaps(x).nansum() + _with_gaps(x).nanmean(-1),
     "renorm": lambda x: torch.renorm(x, 2, 1, 0.5),
     "searchsorted": lambda x: _found(x, _in_order(x)),
     "searchsorted in one sequence": lambda x: _found(x, _edges(x), side="right", out_int32=True),
@@ -82,11 +106,17 @@ CASES: dict[str, Case] = {
     ),
     "sinc": lambda x: torch.sinc(x),
     "special_entr": lambda x: torch.special.entr(x),
+    "unfold_backward": lambda x: x.unfold(2, 3, 2).mean(-1),
+    "unfold_copy": lambda x: x.unfold(1, 2, 1) * x[:, :3].unsqueeze(-1),
+    "unfold_copy of windows": lambda x: x.unfold(-1, 3, 1).unfold(2, 4, 2) * 2,
 }
 
 
-OWN = {operation.overloadpacket.__name__ for operation in decompositions.OWN}
-OPERATIONS = {*decompositions.OPERATIONS, *OWN}
+OWN = {
+    operation.overloadpacket.__name__
+    for operation in (_missing_kernels.DECOMPOSITIONS | _missing_kernels.BELOW_AUTOGRAD)
+}
+OPERATIONS = {name.partition(".")[0] for name in decompositions.OPERATIONS} | OWN
 
 
 @pytest.fixture
@@ -138,6 +168,31 @@ def test_values_that_are_no_numbers_are_behind_all_others(device: torch.device) 
     edges = torch.tensor([0.0, 0.5, 1.0])
     found = torch.searchsorted(edges.to(device), values.to(device)).cpu()
     assert found.tolist() == torch.searchsorted(edges, values).tolist() == [3, 1, 0, 3]
+
+
+def test_elements_are_scattered_from_a_longer_tensor(
+    image: torch.Tensor, device: torch.device
+) -> None:
+    """torch_xla's kernel fails if there are more elements than places."""
+    case: Case = lambda x: x[0].masked_scatter(x[0] > 0.5, x.flip(0))  # noqa: E731
+    assert_computed_on_the_device(case, image, device)
+
+
+def test_windows_are_views(device: torch.device) -> None:
+    x = torch.zeros(6, device=device)
+    x.unfold(0, 2, 2)[1] = 1.0
+    assert x.tolist() == [0, 0, 1, 1, 0, 0]
+
+
+def test_signs_are_those_of_zeros(device: torch.device) -> None:
+    signs = torch.tensor([0.0, -0.0, 2.0, -2.0], device=device)
+    assert torch.copysign(torch.ones(4, device=device), signs).tolist() == [1, -1, 1, -1]
+
+
+def test_numbers_of_different_elements_are_counted(device: torch.device) -> None:
+    x = torch.tensor([[0.0, 1.0], [2.0, 3.0]])
+    found = torch.cdist(x.to(device), x.flip(1).to(device), p=0.0)
+    assert found.tolist() == torch.cdist(x, x.flip(1), p=0.0).tolist()
 
 
 def test_they_are_computed_in_compiled_modules(image: torch.Tensor, device: torch.device) -> None:

@@ -1,11 +1,11 @@
-"""Reductions over an empty list of dimensions, as `patches.empty_dims` computes them."""
+"""Reductions over an empty list of dimensions, as `patches.operations.empty_dims` computes them."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from xla_migrate.runtime.patches import empty_dims
+from xla_migrate.runtime.patches.operations import empty_dims
 
 from .computing import Case, assert_computed_on_the_device
 

@@ -25,7 +25,8 @@ MANUAL = Path(__file__).parents[3] / "docs" / "runtime.md"
 
 
 def test_every_module_is_applied_at_one_moment() -> None:
-    files = {path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_")}
+    paths = (path.relative_to(FOLDER).with_suffix("") for path in FOLDER.rglob("*.py"))
+    files = {".".join(path.parts) for path in paths if not path.name.startswith("_")}
     assert sorted(NAMES) == sorted(files)
 
 

@@ -96,12 +96,12 @@ FUNCTIONS = (
     ),
     *(
         f"torch.{name}"
-        for name in "aminmax copysign corrcoef cov digamma frexp gcd heaviside hypot i0 igamma isin lgamma "
+        for name in "corrcoef cov digamma frexp gcd heaviside i0 igamma lgamma "
         "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr stft".split()
     ),
 )
 METHODS = (
-    "aminmax cauchy_ copysign digamma geometric_ hypot lgamma log_normal_ logcumsumexp median mode nanmedian unfold"
+    "cauchy_ digamma geometric_ lgamma log_normal_ logcumsumexp median mode nanmedian"
 ).split()
 CLASSES = tuple(
     f"torch.nn.{name}"

@@ -16,6 +16,7 @@ Moment = Literal["import", "torch_xla", "device"]
 MODULES: dict[Moment, tuple[str, ...]] = {
     "import": ("parameter_identity", "bfloat16_numpy"),
     "torch_xla": (
+        "operations.adaptive_pooling",
         "autocast",
         "averaged_model",
         "batch_norm",
@@ -23,11 +24,13 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "complex_numbers",
         "decompositions",
         "distributions",
+        "operations.empty_dims",
         "equal_shapes",
         "gru",
         "half_sums",
         "packed_sequences",
         "resize",
+        "operations.scaled_products",
         "shared_inputs",
     ),
     "device": ("host_reads", "attention_masks", "optimizer_counts", "fused_optimizers"),

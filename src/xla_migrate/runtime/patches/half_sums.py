@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from ._versions import Versions
-from .empty_dims import OVER_DIMS, reducing_all
+from .operations.empty_dims import OVER_DIMS, reducing_all
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 

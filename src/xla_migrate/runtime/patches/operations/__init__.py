@@ -1,0 +1,1 @@
+"""Changes of operations of torch: which kernels compute them, and where."""
