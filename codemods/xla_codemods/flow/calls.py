@@ -185,3 +185,13 @@ def properties(index: Nodes) -> dict[str, list[FunctionNode]]:
         if "property" in map(name_of, function.decorator_list):
             found.setdefault(function.name, []).append(function)
     return found
+
+
+def methods(index: Nodes) -> dict[str, list[FunctionNode]]:
+    """Return the methods of all classes of a file by their names."""
+    found: dict[str, list[FunctionNode]] = {}
+    for definition, _ in index.of(ast.ClassDef):
+        for node in definition.body:
+            if isinstance(node, FUNCTIONS):
+                found.setdefault(node.name, []).append(node)
+    return found

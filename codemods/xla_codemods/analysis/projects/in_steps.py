@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
+from ...flow.calls import callers, named
 from ...flow.closure import reach
 from ..index import Index
 from ..inference.values import MODULE
@@ -53,31 +54,21 @@ def computing(home: Index) -> Collection[FunctionNode]:
     """The `forward` methods of the module classes of a file, and what they call: methods of the same object, functions
     of the file. In the order of calls.
     """
-    models = (
-        home.inference.inner(definition, scope)
+    forwards = (
+        method[0]
         for definition, scope in home.of(ast.ClassDef)
         if MODULE in home.inference.base_kind(definition, scope)
+        and (method := home.inference.method(definition, "forward")) is not None
     )
 
     def called(function: FunctionNode) -> Iterator[FunctionNode]:
-        parent = home.parents.get(function)
-        owner = home.inference.scopes.get(parent) if isinstance(parent, ast.ClassDef) else None
         for node in walk_body(function.body):
             match node:
-                case ast.Call(func=ast.Name(id=name)):
-                    yield from _defined(home.module, name)
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if owner:
-                    yield from _defined(owner, name)
+                case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self")) as func):
+                    found = named(home, func)
+                    yield from [found] if found is not None else []
 
-    forwards = (function for model in models for function in _defined(model, "forward"))
     return reach(forwards, called).keys()
-
-
-def _defined(scope: Scope, name: str) -> Iterator[FunctionNode]:
-    """Yield the functions that `scope` itself calls `name`."""
-    for binding in scope.bindings.get(name, ()):
-        if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield binding.node
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
@@ -137,16 +128,7 @@ def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
 
 def _calls_around_all(node: ast.AST, home: Index) -> list[ast.AST]:
     function = home.function(node)
-    if not isinstance(function, _FUNCTIONS):
-        return []
-    return [call for call, _ in home.calls_of(function.name) if _is_of_the_module(call.func)]
-
-
-def _is_of_the_module(func: ast.expr) -> bool:
-    match func:
-        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
-            return True
-    return False
+    return [*callers(home, function)] if function is not None else []
 
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:

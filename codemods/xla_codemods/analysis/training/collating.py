@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from ...flow.closure import all_ends, reach
 from ...patterns import Pattern
 from ..nodes import walk
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 from ..syntax import name_of, walk_body
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
+_PARTIAL = "functools.partial"
 _JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack"})
 
 # What gives sizes in another container, or in another order.
@@ -38,21 +39,15 @@ def collating(script: ParsedFile) -> Iterator[FunctionNode]:
 
 
 def _given(script: ParsedFile) -> Iterator[FunctionNode]:
-    for argument, scope in script.index.of(ast.keyword):
+    for argument, _ in script.index.of(ast.keyword):
         if argument.arg == "collate_fn":
-            yield from _functions(script, argument.value, scope)
-
-
-def _functions(script: ParsedFile, node: ast.expr, scope: Scope) -> Iterator[FunctionNode]:
-    if isinstance(node, ast.Call) and node.args and script.dotted(node.func) == "functools.partial":
-        node = node.args[0]
-    definition = script.value(node, scope).definition
-    if isinstance(definition, ast.ClassDef):
-        method = script.inference.method(definition, "__call__")
-        if method is not None:
-            yield method[0]
-    elif definition is not None:
-        yield definition
+            match argument.value:
+                case ast.Call(func=func, args=[node, *_]) if script.dotted(func) == _PARTIAL:
+                    pass
+                case node:
+                    pass
+            function = script.function_of(node)
+            yield from [function] if function is not None else []
 
 
 def _called_so(script: ParsedFile) -> Iterator[FunctionNode]:

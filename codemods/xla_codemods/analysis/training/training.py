@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import is_lightnings
 from ..inference import library_types
-from ..inference.values import ACCELERATOR, INSTANCE, MODULE, SCALER, TENSOR
+from ..inference.values import ACCELERATOR, MODULE, SCALER, TENSOR
 from ..loops import (
     BACKWARD,
     DEFINITIONS,
@@ -269,16 +269,9 @@ class Training:
             return frozenset({GRADIENTS})
         if dotted is not None:
             return frozenset()
-        value = self.script.value(func, scope)
-        definition = value.definition
-        if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return self.function_effects(definition)
-        method = self.script.local_method(func, scope)
-        if method is None and isinstance(definition, ast.ClassDef) and value.has(INSTANCE):
-            found = self.script.inference.method(definition, "__call__")
-            method = found[0] if found else None
-        if method is not None and not value.has(MODULE):
-            return self.function_effects(method)
+        function = self.script.function_of(func)
+        if function is not None and not self.script.is_module(func):
+            return self.function_effects(function)
         if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})
         return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()

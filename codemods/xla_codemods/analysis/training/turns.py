@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...flow.calls import properties
+from ...flow.calls import callers, heirs, methods, properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
 from ...patterns import Pattern
@@ -76,11 +75,11 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
         for function, _ in script.index.of(ast.FunctionDef)
         if script.training.function_effects(function) & {STEP, BACKWARD}
     ]
+    index = script.index
     found = [
         function
         for function in left
-        if is_repeated(calls_by_name(function.name, script.index), script.index)
-        or _is_callable_in_a_loop(script, function)
+        if is_repeated([*calls_by_name(function.name, index), *callers(script, function)], index)
         or script.callers.call_in_a_loop(function)
         or _is_a_step_for_others(script, function)
     ]
@@ -114,19 +113,6 @@ def _is_named(script: Script, function: ast.FunctionDef) -> bool:
     if index.names(name) or index.attributes(name):
         return True
     return project.wants(name) or project.uses_attribute(name)
-
-
-def _is_callable_in_a_loop(script: Script, function: ast.AST) -> bool:
-    """`loss_compute(...)` in a loop, of an object whose `__call__` this is."""
-    owner = script.parent(function)
-    if getattr(function, "name", "") != "__call__" or not isinstance(owner, ast.ClassDef):
-        return False
-    loops = {loop.node for loop in script.training.loops}
-    return any(
-        script.value(call.func, scope).definition is owner
-        for call, scope in script.index.of(ast.Call)
-        if not loops.isdisjoint(script.ancestors(call))
-    )
 
 
 def evaluating(script: Script) -> tuple[Turn, ...]:
@@ -190,98 +176,60 @@ def _run_by(script: Script, node: ast.AST) -> Iterator[FunctionNode]:
     computed = script.index.cached(properties)
     functions: list[FunctionNode | None] = []
     if isinstance(node, ast.Call):
-        called = _called(script, node)
+        called = None if script.is_module(node.func) else script.function_of(node.func)
         functions = [called, *_handed_on(script, node)]
-        functions += script.cached(_Hooks).run_by(node, called)
-    elif isinstance(node, ast.Attribute) and node.attr in computed:
-        functions = [_computed(script, node, computed[node.attr])]
+        functions += _hooks(script, node, called)
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        found = script.local_method(node) if node.attr in computed else None
+        functions = [found] if found in computed.get(node.attr, ()) else []
     yield from filter(None, functions)
-
-
-def _computed(
-    script: Script, node: ast.Attribute, properties: list[FunctionNode]
-) -> FunctionNode | None:
-    """The one of `properties` that is computed where `node` is read."""
-    if not isinstance(node.ctx, ast.Load):
-        return None
-    found = script.local_method(node)
-    return found if found in properties else None
-
-
-def _called(script: Script, call: ast.Call) -> FunctionNode | None:
-    """The function of this file that is called: `accuracy(output, target)`, `self.log_loss(loss)`, `average()` of an object."""
-    scope = script.index.scope(call)
-    value = script.value(call.func, scope)
-    if isinstance(value.definition, ast.ClassDef) and value.kinds == {INSTANCE}:
-        method = script.inference.method(value.definition, "__call__")
-        return method[0] if method is not None else None
-    if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return value.definition
-    if value.definition is not None:
-        return None  # what modules compute is known by itself
-    return script.local_method(call.func, scope)
 
 
 def _handed_on(script: Script, call: ast.Call) -> Iterator[FunctionNode | None]:
     """Yield the methods passed to a method of the same object, to be called: `self.with_autocast(self.distill, outputs)`."""
+
+    def is_own(func: ast.expr) -> bool:
+        return isinstance(func, ast.Attribute) and name_of(func.value) == "self"
+
+    given = (*call.args, *(k.value for k in call.keywords))
+    yield from map(script.local_method, filter(is_own, given) if is_own(call.func) else ())
+
+
+def _hooks(script: Script, call: ast.Call, known: FunctionNode | None) -> list[FunctionNode]:
+    """Return the methods that `call` may run of an object of an unknown class: `for hook in hooks: hook.on_end()`.
+
+    By their name, or by `getattr(hook, name)`. If the method of one class is `known`, also those of derived classes.
+    """
+    by_name = script.index.cached(methods)
     match call.func:
-        case ast.Attribute(value=ast.Name(id="self")):
-            scope = script.index.scope(call)
-        case _:
-            return
-    for given in (*call.args, *(k.value for k in call.keywords)):
-        match given:
-            case ast.Attribute(value=ast.Name(id="self")):
-                yield script.local_method(given, scope)
+        case ast.Attribute(value=ast.Name() as owner, attr=name) if _is_an_element(script, owner):
+            base, named = known and script.parent(known), by_name.get(name, [])
+            if not isinstance(base, ast.ClassDef):
+                return named
+            owners = heirs(script, base)
+            return [method for method in named if script.parent(method) in owners]
+        case ast.Attribute(value=ast.Name(id="self")) if _calls_by_text(script):
+            given = (*call.args, *(k.value for k in call.keywords))
+            texts = [a.value for a in given if isinstance(a, ast.Constant)]
+            return [m for text in texts for m in by_name.get(str(text), [])]
+    return []
 
 
-class _Hooks:
-    """Methods that are called on objects of unknown classes: `for callback in self.callbacks: callback.on_batch_end()`."""
+@once
+def _calls_by_text(script: Script) -> bool:
+    """Return True if methods of objects in a list are called by name: `getattr(callback, hook)(...)`."""
+    for call, _ in script.index.calls_of("getattr"):
+        match call.args:
+            case [ast.Name() as owner, name, *_] if not isinstance(name, ast.Constant):
+                if isinstance(script.parent(call), ast.Call) and _is_an_element(script, owner):
+                    return True
+    return False
 
-    def __init__(self, script: Script) -> None:
-        self.script = script
-        self.methods: dict[str, list[FunctionNode]] = {}
-        for function, _ in script.index.of(ast.FunctionDef):
-            if isinstance(script.parent(function), ast.ClassDef):
-                self.methods.setdefault(function.name, []).append(function)
 
-    def run_by(self, call: ast.Call, known: FunctionNode | None) -> list[FunctionNode]:
-        """Return the methods of this file that `call` may run: by their name, or by `getattr(callback, hook)`.
-
-        If the method of one class is `known`, also the methods of derived classes.
-        """
-        match call.func:
-            case ast.Attribute(value=ast.Name() as owner, attr=name) if self._is_an_element(owner):
-                methods = self.methods.get(name, [])
-                base = self.script.parent(known) if known is not None else None
-                if not isinstance(base, ast.ClassDef):
-                    return methods
-                owners = ((m, self.script.parent(m)) for m in methods)
-                lineage = self.script.inference.lineage
-                return [m for m, o in owners if isinstance(o, ast.ClassDef) and base in lineage(o)]
-            case ast.Attribute(value=ast.Name(id="self")) if self.by_text:
-                given = (*call.args, *(k.value for k in call.keywords))
-                texts = [a.value for a in given if isinstance(a, ast.Constant)]
-                return [m for text in texts for m in self.methods.get(str(text), [])]
-        return []
-
-    @cached_property
-    def by_text(self) -> bool:
-        """Return True if methods of objects in a list are called by name: `getattr(callback, hook)(...)`."""
-        return any(
-            isinstance(self.script.parent(call), ast.Call)
-            and isinstance(call.args[0], ast.Name)
-            and self._is_an_element(call.args[0])
-            and not isinstance(call.args[1], ast.Constant)
-            for call, _ in self.script.index.calls_of("getattr")
-            if len(call.args) > 1
-        )
-
-    def _is_an_element(self, owner: ast.Name) -> bool:
-        """True if `owner` iterates over something, and its class is not known."""
-        scope = self.script.index.scope(owner)
-        is_known = bool(self.script.value(owner, scope).kinds - {INSTANCE})
-        return not is_known and is_an_element(owner.id, scope)
+def _is_an_element(script: Script, owner: ast.Name) -> bool:
+    """True if `owner` iterates over something, and its class is not known."""
+    is_known = bool(script.value(owner).kinds - {INSTANCE})
+    return not is_known and is_an_element(owner.id, script.index.scope(owner))
 
 
 def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:

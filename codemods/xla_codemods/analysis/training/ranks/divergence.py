@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ....flow.calls import methods
 from ....flow.closure import reach
 from ....patterns import Pattern
 from ...bindings import FunctionNode
@@ -114,17 +115,7 @@ def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], lis
         return [definition], []
     if definition is not None or not isinstance(func, ast.Attribute) or script.dotted(func):
         return [], []
-    return [], script.cached(_methods).get(func.attr, [])
-
-
-def _methods(script: ParsedFile) -> dict[str, list[FunctionNode]]:
-    """The methods of the classes of this file, by name."""
-    found: dict[str, list[FunctionNode]] = {}
-    for owner, _ in script.index.of(ast.ClassDef):
-        for node in owner.body:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                found.setdefault(node.name, []).append(node)
-    return found
+    return [], script.index.cached(methods).get(func.attr, [])
 
 
 def acts_alone(script: ParsedFile, definition: FunctionNode) -> bool:
