@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...flow.calls import callers, named
 from ...flow.closure import reach
+from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import MODULE
 from ..loops import scaled_by_name
@@ -24,6 +25,7 @@ _DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _REPEATED = (*_LOOPS, *_FUNCTIONS)
+_LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
 
 
 def is_in_a_step(node: ast.AST, home: Index) -> bool:
@@ -51,15 +53,9 @@ def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
 
 @once
 def computing(home: Index) -> Collection[FunctionNode]:
-    """The `forward` methods of the module classes of a file, and what they call: methods of the same object, functions
-    of the file. In the order of calls.
+    """The `forward` methods of the module classes of a file, `__call__` of classes called losses, and what they call:
+    methods of the same object, functions of the file. In the order of calls.
     """
-    forwards = (
-        method[0]
-        for definition, scope in home.of(ast.ClassDef)
-        if MODULE in home.inference.base_kind(definition, scope)
-        and (method := home.inference.method(definition, "forward")) is not None
-    )
 
     def called(function: FunctionNode) -> Iterator[FunctionNode]:
         for node in walk_body(function.body):
@@ -68,7 +64,18 @@ def computing(home: Index) -> Collection[FunctionNode]:
                     found = named(home, func)
                     yield from [found] if found is not None else []
 
-    return reach(forwards, called).keys()
+    return reach(_forwards(home), called).keys()
+
+
+def _forwards(home: Index) -> Iterator[FunctionNode]:
+    for definition, scope in home.of(ast.ClassDef):
+        method = None
+        if MODULE in home.inference.base_kind(definition, scope):
+            method = home.inference.method(definition, "forward")
+        elif _LOSS.search(definition.name):  # `class TripletLoss(object)`
+            method = home.inference.method(definition, "__call__")
+        if method is not None:
+            yield method[0]
 
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:

@@ -87,3 +87,28 @@ def test_what_a_model_is_given_is_a_tensor_but_it_stays(statement: str, times: i
     source = LOSS.replace("STATEMENT", statement)
     assert [code for _, code in findings(source)].count("XLA504") == times
     assert statement in migrated(source)
+
+
+TRIPLET = """import torch
+
+class NAME(object):
+    def __call__(self, features, labels):
+        distances = features @ features.t()
+        return mined(distances, labels)
+
+def mined(distances, labels):
+    n = len(distances)
+    is_positive = labels.expand(n, n).eq(labels.expand(n, n).t())
+    return distances[is_positive].view(n, -1).max(1)
+
+net.cuda()(x).backward()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("TripletLoss", 1), ("SetCriterion", 1), ("Loss2", 1), ("LossPlotter", 0), ("Miner", 0)],
+)
+def test_a_class_that_is_called_a_loss_computes_in_each_step(name: str, times: int) -> None:
+    codes = [code for _, code in findings(TRIPLET.replace("NAME", name))]
+    assert codes.count("XLA504") == times

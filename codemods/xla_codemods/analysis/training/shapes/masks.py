@@ -59,8 +59,8 @@ def _is_truth(script: Script, node: ast.expr) -> bool:
             return not any(isinstance(op, _ASKING) for op in ops) and any(
                 may_be_read(script, side) or is_given(script, side) for side in (left, *others)
             )
-        case ast.Call(func=ast.Attribute(attr=name)) if name in _METHODS:
-            return may_be_read(script, node)
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _METHODS:
+            return may_be_read(script, node) or is_given(script, owner)
     return _is_boolean(script, node) and may_be_read(script, node)
 
 
@@ -122,7 +122,7 @@ def is_given(script: Script, node: ast.expr) -> bool:
 
 def _given_parts(script: Script, node: ast.expr) -> list[ast.expr]:
     match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _SHAPING:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING | {"long"}:
             return [owner]
         case ast.Name():
             values = [binding.whole for binding in script.reaching(node)]
@@ -137,7 +137,6 @@ _KEEPING = frozenset(
         "transpose unsqueeze view view_as"
     ).split()
 )
-_SHAPING = frozenset("clone contiguous flatten long reshape squeeze unsqueeze view".split())
 
 
 def _has_type_bool(script: Script, call: ast.Call) -> bool:
