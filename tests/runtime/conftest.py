@@ -14,7 +14,7 @@ import torch
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
-from xla_migrate.runtime.patches.operations import scaled_products
+from xla_migrate.runtime.patches.operations import log_determinants, scaled_products
 
 from ..torch_as_it_was import Patched, restore, take_back, undo_torch_xla
 from .rehearsal import start_device
@@ -59,6 +59,7 @@ _PATCHED = [
     *shared_inputs.JOINS,
     *complex_numbers.PATCHED,
     *scaled_products.PATCHED,
+    *log_determinants.PATCHED,
 ]
 _taken_back: Patched = []  # while tests of other folders run
 

@@ -28,6 +28,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "equal_shapes",
         "gru",
         "half_sums",
+        "operations.log_determinants",
         "packed_sequences",
         "resize",
         "operations.scaled_products",
