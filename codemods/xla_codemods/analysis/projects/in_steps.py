@@ -62,7 +62,10 @@ def computing(home: Index) -> Collection[FunctionNode]:
             match node:
                 case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self")) as func):
                     found = named(home, func)
-                    yield from [found] if found is not None else []
+                    owner = home.parent(found) if found is not None else None
+                    # Inherited methods are often called now and then: `self.unmerge()`.
+                    if found and (isinstance(owner, ast.Module) or owner is home.parent(function)):
+                        yield found
 
     return reach(_forwards(home), called).keys()
 
