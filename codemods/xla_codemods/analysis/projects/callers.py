@@ -11,6 +11,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
+from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
 from ..loops import scaled_by_name
@@ -29,6 +30,10 @@ from .in_steps import (
 from .project import TESTS, TRAINS, Project
 
 _MODELS = ("def forward(",)
+# Parameters that a loss or a metric compares.
+_COMPARED = Pattern(
+    r"^(?:y|(?:y_?)?(?:gt|hat|pred|true)|(?:label|logit|output|pred|prediction|score|target)s?)$"
+)
 _BACKWARD = "backward("
 _SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
 
@@ -86,14 +91,27 @@ class Callers:
         )
 
     def are_in_a_model(self, function: FunctionNode) -> bool:
-        """Return True if a model calls `function` of the module to compute its result."""
+        """Return True if a model calls `function` of the module to compute its result, or a loss or metric is chosen by name."""
         if self._owner(function) != "":
             return False
+        if self._are_chosen_by_name(function):
+            return True
         models = self._importing(function.name, self.project.modules.having(_MODELS))
         return any(
             index.function(call) in computing(index)
             for other, index in models
             for call in self._calls_of(function.name, other, index)
+        )
+
+    def _are_chosen_by_name(self, function: FunctionNode) -> bool:
+        """Return True if `getattr(metrics, name)` in another module may give `function`, and it takes outputs and targets."""
+        taken = [each.arg for each in function.args.args if _COMPARED.search(each.arg)]
+        modules = self.project.modules
+        return len(taken) > 1 and any(
+            modules.locate(resolve(call.args[0], scope) or "", other) == (self.project.path, [])
+            for other, index in self._importing("getattr")
+            for call, scope in index.calls_of("getattr")
+            if len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
         )
 
     def hand_a_tensor_for(self, read: ast.expr, function: FunctionNode) -> bool:

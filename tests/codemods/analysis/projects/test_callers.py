@@ -175,3 +175,35 @@ def test_a_tensor_is_followed_over_two_modules() -> None:
 def test_a_tensor_that_a_model_makes_on_the_host_does_not_hide_one_of_the_device() -> None:
     before = "match(prediction, torch.zeros(2))"
     assert found_in_match("build(Loss)", before) == FOUND_IN_MATCH
+
+
+METRICS = """
+import torch
+
+def accuracy({parameters}):
+    chosen = torch.argmax({first}, dim=1)
+    return torch.sum(chosen == {second}).item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "chosen", "is_found"),
+    [
+        ("output, target", "getattr(metrics, name)", True),
+        ("y_pred, y_true, k=3", "getattr(metrics, name)", True),
+        ("output, target", "getattr(metrics, 'other')", False),
+        ("output, target", "getattr(others, name)", False),
+        ("path, names", "getattr(metrics, name)", False),  # a function of another kind
+    ],
+)
+def test_metrics_that_are_chosen_by_name_run_in_steps(
+    parameters: str, chosen: str, is_found: bool
+) -> None:
+    first, second = parameters.split(", ")[:2]
+    train = TRAIN.format(imports="import metrics", made=f"f = {chosen}", call="f(model(x), y)")
+    modules = {
+        "metrics.py": METRICS.format(parameters=parameters, first=first, second=second),
+        "train.py": train,
+    }
+    codes = [finding.code for finding in left(modules, "metrics.py")]
+    assert ("XLA503" in codes) is is_found
