@@ -199,7 +199,11 @@ RULE = Rule(
     words=("scale",),
 )
 
-_MESSAGE = "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling: remove it"
+_COST = (
+    "a GradScaler costs one device read in every step on XLA, and bfloat16 needs no loss scaling"
+)
+_MESSAGE = f"{_COST}: remove it"
+_IDLE = f"{_COST}: use `xla.GradScaler`, which scales nothing"
 _BESIDE_ACCELERATE = "the GradScaler also scales losses on XLA, and costs one device read in every step: select bfloat16 in accelerate, and remove the scaler"
 _KEPT_STEP = (
     "the scaler's `step` averages no gradients over XLA devices: remove the scaler, and use"
@@ -249,7 +253,9 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     is_tested = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
     for creation in uses.creations:
         if creation.call is call and not is_disabled(creation):
-            yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses, is_tested))
+            edits = tuple(_without(script, creation, uses, is_tested))
+            is_kept = any(isinstance(e, Replace) and "GradScaler" in e.text for e in edits)
+            yield RULE.finding(script, call, _IDLE if is_kept else _MESSAGE, *edits)
 
 
 @RULE.reference(*MAKERS)
@@ -260,7 +266,7 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     if uses_accelerate(script):
         yield RULE.finding(script, node, _BESIDE_ACCELERATE, effort=MEDIUM)
     elif (script.dotted(node, scope) or "").startswith(_OF_TORCH):
-        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.GradScaler"))
+        yield RULE.finding(script, node, _IDLE, Replace(node, f"{script.xla}.GradScaler"))
     else:
         yield RULE.finding(script, node, _MESSAGE, effort=MEDIUM)
 
