@@ -262,12 +262,29 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner, name = call.func.value, call.func.attr
-    if _is_repeated(script, call) and (may_be_read(script, owner) or is_mask(script, owner)):
+    is_there = (
+        may_be_read(script, owner) or is_mask(script, owner) or _is_a_models(script, owner, name)
+    )
+    if is_there and _is_repeated(script, call):
         yield RULE.finding(
             script,
             call,
             f"the size of the result of `.{name}()` depends on data, and XLA compiles again for each size{_METHODS[name] or f': {_instead(script, call)}'}",
         )
+
+
+def _is_a_models(script: Script, node: ast.expr, method: str) -> bool:
+    """Return True for `scores.masked_select(mask)`, a method of tensors alone, in the class of a model that trains."""
+    trains = script.is_trained and script.runs_accelerated
+    if not (method == "masked_select" and trains and script.is_in_a_module(node)):
+        return False
+    reached = reach([node], lambda each: sources(script, each))
+    moves = {
+        each.func.attr
+        for each in reached
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    }
+    return moves.isdisjoint({"cpu", "to"}) and not script.value(node).kinds - {TENSOR}
 
 
 @RULE.call("torch.where")

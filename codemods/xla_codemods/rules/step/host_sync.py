@@ -279,6 +279,9 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return (
             "pad to one size and mask the rest, or keep the number on the host next to the tensor"
         )
+    match node:
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[_, _, *_]):
+            return f"compute it on the device: `torch.{name}imum`, or `torch.clamp` with a number"
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
     if good := good_step(script, head):

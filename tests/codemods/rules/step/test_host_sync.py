@@ -274,6 +274,7 @@ def run(agent, batches):
 
 ASKED = "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
 SIZES = "pad to one size and mask the rest, or keep the number on the host next to the tensor"
+LARGER = "compute it on the device: `torch.maximum`, or `torch.clamp` with a number"
 NUMPYS = "compute it with PyTorch on the device instead of numpy"
 
 
@@ -290,6 +291,7 @@ NUMPYS = "compute it with PyTorch on the device instead of numpy"
         ("y = h * 2 if h.sum().item() == 0 else h", ASKED),
         ("if h.sum() > 0:\n            h = h * 2", ASKED),
         ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
+        ("h = h * max(h.sum(), 2)", LARGER),
         ("self.n = h.sum().item() + 1", "read every n-th step, or after the loop"),
         ("z = h.detach().cpu().numpy()\n        h = h * np.abs(z).max()", NUMPYS),
         ("z = h.detach().cpu().numpy().copy()\n        h = h * float(z.sum())", NUMPYS),

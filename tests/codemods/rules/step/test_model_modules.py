@@ -61,5 +61,24 @@ def test_programs_without_an_accelerator_are_left(line: str) -> None:
     assert _codes(line, TRAIN.replace(".cuda()", "")) == []
 
 
+METHODS = """return hidden.mean()
+
+    def score(self, scores, mask):
+        scores = scores{moved}
+        return scores.masked_select(mask).sum()
+
+    def loss(self, hidden):
+        for part in hidden:
+            self.score(part, part > 0)
+"""
+
+
+@pytest.mark.parametrize(("moved", "codes"), [(" * 2", ["XLA504"]), (".cpu()", [])])
+def test_methods_of_tensors_alone_are_reported_in_each_method_of_a_model(
+    moved: str, codes: list[str]
+) -> None:
+    assert _codes(METHODS.replace("{moved}", moved)) == codes
+
+
 def test_what_may_be_of_the_host_is_not_reported() -> None:
     assert _codes("names = path.nonzero() if path is not None else None") == []
