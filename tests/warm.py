@@ -64,7 +64,12 @@ _EXECUTABLE = "XLA_MIGRATE_TESTS_EXECUTABLE"  # what `sys.executable` is
 _SHARED = "XLA_MIGRATE_TESTS_WARM"  # the folder of the interpreters, in the environment
 _kept: list[object] = []  # until this process ends
 TORCH = ("torch", "torch._dynamo", "numpy")
-COMMAND = ("xla_migrate.cli", "xla_codemods.engine", "xla_migrate.cli.verify")
+COMMAND = (
+    "xla_migrate.cli",
+    "xla_codemods.engine",
+    "xla_codemods.rewriting.rewrite",
+    "xla_migrate.cli.verify",
+)
 # What torch_xla's own import changes is a target's, never a reference's (fact 1.106).
 TORCH_XLA = (*TORCH, "torch_xla", "torch_xla.core.xla_model", "torch_xla.debug.metrics")
 

@@ -294,17 +294,16 @@ def test_two_optimizers_of_one_model(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("bad", [{*range(4, 44), *range(46, 80, 2)}, {5, 9}], ids=["many", "few"])
-@pytest.mark.parametrize("waiting_steps", [16, 1000])
 def test_more_steps_than_may_wait(
-    waiting_steps: int, bad: set[int], device: torch.device, monkeypatch: pytest.MonkeyPatch
+    bad: set[int], device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As often as the ring of numbers goes around; where few are skipped, all its places are in use."""
-    monkeypatch.setattr(waiting, "STEPS", waiting_steps)
-    trainings = both(device, OPTIMIZERS["AdamW"], bad)
-    for training in trainings:
-        training.run(84)
-    alike(*trainings)
-    assert set(trainings[1].counts().values()) == {84 - len(bad)}
+    expected = Training(device, OPTIMIZERS["AdamW"], as_written, bad).run(84)
+    for waiting_steps in (16, 1000):
+        monkeypatch.setattr(waiting, "STEPS", waiting_steps)
+        training = Training(device, OPTIMIZERS["AdamW"], where, bad).run(84)
+        alike(expected, training)
+        assert set(training.counts().values()) == {84 - len(bad)}
 
 
 def test_without_marks(device: torch.device) -> None:

@@ -15,10 +15,10 @@ BEGIN = (
 )
 
 
-def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+def run(code: str, side: str = "target", **env: str) -> subprocess.CompletedProcess[str]:
     inherited = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "PJRT_DEVICE")}
     return subprocess.run(
-        [warm.python(*warm.TORCH), "-c", BEGIN + code],
+        [warm.for_side(side), "-c", BEGIN + code],
         env={**inherited, **env},
         capture_output=True,
         text=True,
@@ -34,7 +34,7 @@ import torch
 x = torch.ones(3, device=xla.xla_device()) * 2
 xla.mark_step()
 """
-    done = run(code, PJRT_DEVICE="CPU")
+    done = run(code, "reference", PJRT_DEVICE="CPU")  # torch_xla is imported later
     assert done.returncode == 0, done.stderr
     assert "xla_backend_optimization_level=1" in done.stdout
     dumped = [path.read_text() for path in tmp_path.glob("*debug_options")]
