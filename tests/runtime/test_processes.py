@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from xla_migrate import runtime as xla
+from xla_migrate.ports import free_port
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.eager import backend as eager_backend
 from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
@@ -359,7 +360,10 @@ def test_a_launched_function_is_told_its_rank_as_torch_xla_tells_it(
 
 
 @pytest.mark.parametrize("backend", ["xla", "gloo", None])
-def test_torch_xlas_address_is_the_launchers_elsewhere(eager: None, backend: str | None) -> None:
+def test_torch_xlas_address_is_the_launchers_elsewhere(
+    eager: None, backend: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))  # another run may listen on torch_xla's
     xla.init_process_group(backend, init_method="xla://")
     assert torch.distributed.is_initialized()
     xla.destroy_process_group()
