@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...flow.calls import receives
+from ...flow.calls import callers, receives
 from ...flow.closure import reach
 from ...patterns import Pattern
+from ..inference.values import BATCH, TENSOR, WEIGHT
 from ..nodes import walk
 from ..syntax import keyword, name_of, unparsed
 from .tensors.parameters_of import Sources
@@ -32,6 +33,7 @@ NOT_REPLICATED = (
     "nothing shows that the parameters of `{}` are the same on every process (no DistributedDataParallel, no all-reduce "
     "of their gradients): its step averages nothing"
 )
+OF_ONE_BATCH = "`{}` changes values of this process's own batch: `average=False` keeps the gradients of other processes out of them"
 # `init_rpc` gives each process a separate part.
 _GROUPS = ("init_process_group", "init_device_mesh", "init_rpc")
 # Classes and functions that make replicas of a model, by their common names.
@@ -84,11 +86,14 @@ class Replication:
     def averages(self, optimizer: ast.expr | None) -> bool:
         """True if a step of `optimizer` is to average what no wrapper averages.
 
-        True if there is no process group; if a wrapper, or an all-reduce of gradients, has its parameters; and
+        False if it changes values of one batch, such as those of an attack: each process has its own. True if there is
+        no process group; if a wrapper, or an all-reduce of gradients, has its parameters; and
         if that is unknown, but some model of the program has one. False if none has, or if some of its
         parameters belong to something made in this file that no wrapper receives.
         """
-        if not self.has_group or optimizer is None:
+        if optimizer is None or self._is_of_one_batch(optimizer):
+            return optimizer is None
+        if not self.has_group:
             return True
         if self._reduces_itself:
             return False
@@ -100,11 +105,45 @@ class Replication:
     def reason(self, optimizer: ast.expr) -> str:
         """Return the message for a step of `optimizer` that averages nothing."""
         message = REDUCED_ALREADY if self._reduces_itself else NOT_REPLICATED
+        if self._is_of_one_batch(optimizer):
+            message = OF_ONE_BATCH
         return message.format(self.script.segment(optimizer))
 
     @property
     def _reduces_itself(self) -> bool:
         return self._reduces and not self._has_wrapper
+
+    def _is_of_one_batch(self, optimizer: ast.expr) -> bool:
+        """Return True for `SGD([delta])` of tensors that are no parameters, made again for each batch."""
+        given = self.sources.given(optimizer)
+        return bool(given) and all(
+            isinstance(tensors, ast.List)
+            and all(self._is_plain_tensor(tensor) for tensor in tensors.elts)
+            and self._runs_for_each_batch(call)
+            for call, tensors in given.items()
+        )
+
+    def _is_plain_tensor(self, node: ast.expr) -> bool:
+        value = self.script.value(node)
+        return isinstance(node, ast.Name) and value.has(TENSOR) and not value.has(WEIGHT)
+
+    def _runs_for_each_batch(self, call: ast.Call) -> bool:
+        """Return True if `call`, or a call of the function around it, stands in a loop over batches."""
+        script = self.script
+
+        def around(each: ast.AST) -> list[ast.Call]:
+            function = script.function(each)
+            return callers(script, function) if function is not None else []
+
+        return any(
+            any(isinstance(a, ast.For) and self._gives_batches(a.iter) for a in script.ancestors(c))
+            or ((function := script.function(c)) and script.callers.take_part_in_steps(function))
+            for c in reach([call], around)
+        )
+
+    def _gives_batches(self, loader: ast.expr) -> bool:
+        element = self.script.inference.element(self.script.value(loader))
+        return any(part.has(BATCH) for part in (element, *(element.items or ())))
 
     # The program.
 

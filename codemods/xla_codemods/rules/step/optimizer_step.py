@@ -143,7 +143,8 @@ def play(env, scheduler, profiler):
 ## Limits
 
 - A program without a process group was written for one process. All replicas then hold the same
-  parameters, and every step averages.
+  parameters, and every step averages, except steps of values that are made again for each batch:
+  `SGD([delta])` in an attack on the batch.
 - In a program with a process group that wraps and reduces nothing, no step averages.
 - If a model is wrapped, and another model comes from a parameter or another module, the call has
   no `average=` argument. The runtime averages nothing besides the wrapped models, as on CUDA.

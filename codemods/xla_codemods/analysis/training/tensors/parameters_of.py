@@ -28,10 +28,14 @@ class Sources:
 
     def of_optimizer(self, optimizer: ast.expr) -> list[ast.expr]:
         """The modules and parameters that it trains, as far as they are seen."""
+        given = self.given(optimizer).values()
+        return [owner for each in given if each is not None for owner in self._owners(each)]
+
+    def given(self, optimizer: ast.expr) -> dict[ast.Call, ast.expr | None]:
+        """Map each call that makes `optimizer` to the parameters that it is given."""
         reached = reach([optimizer], self._makers)
         calls = [c for c in reached if isinstance(c, ast.Call) and not self._makers(c)]
-        given = [call.args[0] if call.args else keyword(call, "params") for call in calls]
-        return [owner for each in given if each is not None for owner in self._owners(each)]
+        return {call: call.args[0] if call.args else keyword(call, "params") for call in calls}
 
     def of_loop_around(self, node: ast.AST) -> Iterator[ast.expr]:
         """The modules whose parameters the loops around `node` go through."""
