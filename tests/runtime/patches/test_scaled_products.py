@@ -19,6 +19,7 @@ CASES: dict[str, Case] = {
         x.detach() * torch.inf, x, x.t(), beta=0, alpha=3
     ),
     "addmm in place": lambda x: (x * 1).addmm_(x, x.t(), beta=1, alpha=-2),
+    "addmm with names": lambda x: torch.addmm(mat2=x.t(), mat1=x, input=x * 2, alpha=-2),
     "addmv": lambda x: torch.addmv(x[0], x, x[1], beta=2, alpha=0.5),
     "addbmm": lambda x: torch.addbmm(x, x.expand(3, 4, 4), x.expand(3, 4, 4), alpha=2),
 }

@@ -26,6 +26,8 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "addmv": torch.mv,
     "addbmm": lambda x, y: torch.bmm(x, y).sum(0),
 }
+# What the tensors are called, in the order of arguments.
+_TENSORS = ("input", "mat1", "mat", "batch1", "mat2", "vec", "batch2")
 PATCHED: tuple[tuple[Any, str], ...] = tuple(
     place for name in PRODUCTS for place in ((torch, name), (Tensor, name), (Tensor, f"{name}_"))
 )
@@ -59,7 +61,8 @@ def _scaled(
 
 def _given(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Tensor], Any, Any]:
     """Return the tensors, `beta` and `alpha`, in the old order of arguments, too: `x.addmm_(1, -2, a, b)`."""
-    tensors = [value for value in (*args, *named.values()) if isinstance(value, Tensor)]
+    by_name = [named[name] for name in _TENSORS if name in named]
+    tensors = [value for value in (*args, *by_name) if isinstance(value, Tensor)]
     numbers = [value for value in args if not isinstance(value, Tensor)]
     scales = [*numbers, 1, 1][:2]
     return tensors, named.get("beta", scales[0]), named.get("alpha", scales[1])
