@@ -14,6 +14,7 @@ CASES: dict[str, Case] = {
     "logdet of a method": lambda x: (x @ x.t()).logdet(),
     "slogdet": lambda x: torch.slogdet(x)[1],
     "slogdet of linalg": lambda x: torch.linalg.slogdet(x * 2).logabsdet,
+    "slogdet of a keyword": lambda x: torch.linalg.slogdet(A=x * 2).logabsdet,
     "slogdet with the sign": lambda x: x.slogdet().sign * x.slogdet().logabsdet,
 }
 

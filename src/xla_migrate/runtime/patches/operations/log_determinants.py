@@ -39,10 +39,11 @@ def apply() -> None:
 
 def _with_gradients(theirs: Callable[..., Any], name: str) -> Callable[..., Any]:
     @functools.wraps(theirs)
-    def result(matrix: Tensor, *args: Any, **named: Any) -> Any:
+    def result(*args: Any, **named: Any) -> Any:
+        matrix, *others = *args, *named.values()
         needs_gradient = matrix.requires_grad and torch.is_grad_enabled()
-        if matrix.device.type != "xla" or not needs_gradient or args or named:
-            return theirs(matrix, *args, **named)
+        if matrix.device.type != "xla" or not needs_gradient or others:
+            return theirs(*args, **named)
         sign, logarithm = _LogDeterminant.apply(matrix)  # type: ignore[no-untyped-call]
         if name == "slogdet":
             return torch.return_types.slogdet((sign, logarithm))
