@@ -166,13 +166,17 @@ def _closure(modules: Iterable[str]) -> set[str]:
             found.add(module)
             stack += _imported(module)
             if module == "patches":
-                stack += (f"patches.{name[:-3]}" for name in _patches())
+                stack += _patches()
     return found
 
 
-def _patches() -> list[str]:
-    names = os.listdir(os.path.join(_RUNTIME, "patches"))
-    return sorted(n for n in names if n.endswith(".py") and n != "__init__.py")
+def _patches() -> Iterator[str]:
+    """The modules below `patches`, also in its folders."""
+    for folder, _, names in os.walk(os.path.join(_RUNTIME, "patches")):
+        package = os.path.relpath(folder, _RUNTIME).replace(os.sep, ".")
+        for name in names:
+            if name.endswith(".py") and name != "__init__.py":
+                yield f"{package}.{name[:-3]}"
 
 
 def _imported(module: str) -> Iterator[str]:

@@ -53,7 +53,7 @@ for step in range(3):
 with torch.no_grad():
     out = net(x)
     smallest = out.kthvalue(1, dim=1).values
-    print(F.adaptive_avg_pool1d(out, 3).sum().item(), F.adaptive_avg_pool1d(out, 2).sum().item())
+    print(F.adaptive_avg_pool1d(out, 3).sum().item(), torch.lgamma(out.abs()).sum().item())
 """
 
 
@@ -85,10 +85,10 @@ def test_four_planted_operations_that_torch_tpu_does_not_have(tmp_path: Path) ->
 
 
 def test_what_torch_xla_runs_on_the_cpu(tmp_path: Path) -> None:
-    """Pooling to an output size that divides the input's size is none of it."""
+    """Pooling, which the runtime decomposes if torch_xla has no kernel, is none of it."""
     assert found("xla", tmp_path) == {
         ("aten::median.dim_values", "train.py:8", POOL, 4),
-        ("aten::_adaptive_avg_pool2d", "train.py:40", "", 1),
+        ("aten::lgamma", "train.py:40", "", 1),
     }
 
 
