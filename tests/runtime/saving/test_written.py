@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ def test_a_replica_that_saves_more_often_than_the_master_is_warned_once(
     with pytest.warns(UserWarning, match=r"best\.pt"):
         written.wait_for("best.pt")
     written.wait_for("best.pt")  # Returns at once.
+
+
+def test_a_master_that_has_left_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(key: str, number: int) -> int:
+        raise dist.DistNetworkError("Connection reset by peer")
+
+    store = SimpleNamespace(add=add)
+    monkeypatch.setattr(written, "_store", lambda: store)
+    monkeypatch.setattr(written, "_counted", (store, Counter()))
+    written.skipped("best.pt")
+    written.wait_for("best.pt")
 
 
 def test_a_file_that_this_replica_did_not_skip_is_read_at_once(store: object) -> None:

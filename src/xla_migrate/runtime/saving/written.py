@@ -35,13 +35,16 @@ def written(path: str | os.PathLike[str]) -> None:
 
 
 def wait_for(path: str | os.PathLike[str]) -> None:
-    """Wait until the master has written the file as often as this replica has skipped it."""
+    """Wait until the master has written the file as often as this replica has skipped it.
+
+    A master that has left, with the store that it holds, has written all of its files.
+    """
     key = _key(path)
     store, counts = _counted
     if not counts[key] or store is None or store is not _store():
         return
     end = time.monotonic() + _PATIENCE
-    while (times := store.add(key, 0)) < counts[key]:
+    while (times := _times_written(store, key)) is not None and times < counts[key]:
         if time.monotonic() > end:
             counts[key] = times  # The replicas do not save equally often.
             warnings.warn(
@@ -51,6 +54,15 @@ def wait_for(path: str | os.PathLike[str]) -> None:
             )
             return
         time.sleep(0.02)
+
+
+def _times_written(store: Any, key: str) -> int | None:
+    """Return how often the master has written the file, or None if nobody holds the store any more."""
+    try:
+        times: int = store.add(key, 0)
+    except dist.DistNetworkError:
+        return None
+    return times
 
 
 def _key(path: str | os.PathLike[str]) -> str:
