@@ -84,6 +84,8 @@ def named(file: File, func: ast.expr) -> FunctionNode | None:
         case ast.Attribute(attr=method, value=ast.Call(func=ast.Name(id="super"))):
             around = file.class_around(func)
             owner = next(iter(file.inference.lineage(around)[1:]), None) if around else None
+            if owner is None:  # a base in another module
+                return None
         case ast.Attribute(attr=method):
             owner = class_of_self(file, func)
     if isinstance(owner, ast.ClassDef):

@@ -26,3 +26,22 @@ def test_a_call_that_receives_an_instance_does_not_call_it() -> None:
     (function,) = (node for node in ast.walk(file.tree) if isinstance(node, ast.FunctionDef))
     calls = [ast.unparse(call) for call in calls_by_name(file, function)]
     assert calls == ["loss(1)", "Loss()(2)"]
+
+
+def test_super_of_a_base_in_another_module_does_not_call_the_class_itself() -> None:
+    file = Script(
+        Source(
+            b"""
+from elsewhere import Base
+
+class Evaluator(Base):
+    def __init__(self, model, reporter):
+        super(Evaluator, self).__init__(reporter)
+        self.model = model
+
+Evaluator(net, log)
+"""
+        )
+    )
+    (function,) = (node for node, _ in file.index.of(ast.FunctionDef))
+    assert [ast.unparse(call) for call in calls_by_name(file, function)] == ["Evaluator(net, log)"]
