@@ -100,9 +100,8 @@ class ParsedFile(Tree):
         self.module = self.index.module
         asks_others = not self.project.is_alone and self._asks_callers
         self.callers = Callers(self.project if asks_others else alone, self.index)
-        if project is not None and asks_others:
-            self.inference.elsewhere = project.returned
-            self.inference.has_default = project.has_cuda_default
+        if asks_others:
+            self.project.inform(self.inference)
             self.inference.passed = self.callers.passed
         self._dotted: dict[ast.AST, str | None] = {}
         self._found: dict[object, Any] = {}
@@ -366,7 +365,7 @@ class ParsedFile(Tree):
     @cached_property
     def runs_accelerated(self) -> bool:
         """True if this file does, or is part of a program that trains on one: where modules of the project are known."""
-        return self.accelerated or (self.project.runs_accelerated)
+        return self.accelerated or self.project.runs_accelerated
 
     def is_imported_elsewhere(self, name: str) -> bool:
         """True if another module of the project is known to import `name` from this one."""

@@ -31,10 +31,10 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
-def is_literal(node: ast.AST | None, *values: object) -> bool:
-    """Return True if `node` is the literal of one of `values`."""
-    is_one = isinstance(node, ast.Constant) and node.value in values
-    return is_one and any(type(node.value) is type(value) for value in values)  # type: ignore[union-attr]
+def is_literal(node: ast.AST | None, value: object) -> bool:
+    """Return True if `node` is the literal `value`; `1` is not `True`."""
+    is_constant = isinstance(node, ast.Constant) and type(node.value) is type(value)
+    return is_constant and getattr(node, "value", None) == value
 
 
 def name_of(node: ast.AST | None) -> str:

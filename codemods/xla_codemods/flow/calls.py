@@ -58,6 +58,9 @@ class File(Protocol):
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see."""
 
+    def function(self, node: ast.AST) -> FunctionNode | None:
+        """Return the innermost function that `node` stands in."""
+
     def class_around(self, node: ast.AST) -> ast.ClassDef | None:
         """Return the innermost class that `node` stands in."""
 
@@ -137,6 +140,12 @@ def derives(file: File, heir: ast.ClassDef, owner: ast.ClassDef) -> bool:
 def callers(file: File, function: FunctionNode) -> list[ast.Call]:
     """Return the calls of the file that run `function`."""
     return [call for call in calls_by_name(file, function) if called(file, call) is function]
+
+
+def outer_calls(file: File, node: ast.AST) -> list[ast.Call]:
+    """Return the calls of the file that run the function which `node` stands in."""
+    function = file.function(node)
+    return callers(file, function) if function is not None else []
 
 
 def passed(file: File, function: ast.AST | None, name: str) -> list[ast.expr | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import without_fault
 from ..inference.library_types import RUNTIME
@@ -129,8 +129,7 @@ def is_calculated_with(index: Index, device: ast.expr) -> bool:
 
     `device` is a name, attribute or subscript.
     """
-    is_name = isinstance(device, ast.Name)
-    uses: list[Any] = index.same(device) if is_name else index.spelled(device)  # type: ignore[arg-type]
+    uses = [*index.same(device)] if isinstance(device, ast.Name) else index.spelled(device)
     return any(_is_operand(index.parents.get(use)) for use in uses)
 
 

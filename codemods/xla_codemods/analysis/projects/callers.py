@@ -47,7 +47,6 @@ class Callers:
     def __init__(self, project: Project, index: Index, follows: bool = True) -> None:
         self.project, self.index, self._follows = project, index, follows
         self._calls: dict[FunctionNode, list[Call]] = {}
-        self._paths: dict[Index, str] = {}
 
     def passed(self, name: str, function: FunctionNode) -> Iterator[Value]:
         """Yield the values that the calls pass for the parameter `name` of `function`.
@@ -58,25 +57,23 @@ class Callers:
         for call in self.of(function):
             argument = self._argument(call, name, function)
             if argument is not None:
-                path = self._paths[call.home]
-                value = for_others(self._with_callers(call.home, path).value(argument))
-                if HOST not in value.kinds or self._training & {self.project.path, path}:
+                value = for_others(self._with_callers(call.home).value(argument))
+                if HOST not in value.kinds or self._training & {self.project.path, call.home.path}:
                     yield value
 
-    def _with_callers(self, home: Index, path: str) -> Index:
-        """Return the module at `path` with parameters that are what its own callers pass."""
+    def _with_callers(self, home: Index) -> Index:
+        """Return the module `home` with parameters that are what its own callers pass."""
         modules = self.project.modules
-        if not self._follows or not modules.graph.importers.get(path):
+        if not self._follows or not modules.graph.importers.get(home.path):
             return home
 
         def followed() -> Index:
-            index, seen_from_it = home.with_own_values(), Project(modules, path)
-            index.inference.elsewhere = seen_from_it.returned
-            index.inference.has_default = seen_from_it.has_cuda_default
-            index.inference.passed = Callers(seen_from_it, index, follows=False).passed
+            index, project = home.with_own_values(), Project(modules, home.path)
+            project.inform(index.inference)
+            index.inference.passed = Callers(project, index, follows=False).passed
             return index
 
-        return modules.remembered(("module with callers", path), followed)
+        return modules.remembered(("module with callers", home.path), followed)
 
     def of(self, function: FunctionNode) -> list[Call]:
         """Return the calls of `function`, except of methods other than `__init__`, `__call__` and `forward`."""
@@ -212,20 +209,22 @@ class Callers:
             if other in modules.with_word(name) and (among is None or other in among):
                 index = modules.whole(other)
                 if index is not None:
-                    self._paths[index] = other
                     yield other, index
 
     def _calls_of(self, name: str, other: str, index: Index) -> list[ast.Call]:
         """Return the calls in the module at `other` of what this module calls `name`."""
-        modules, here, found = self.project.modules, self.project.path, list[ast.Call]()
+        modules = self.project.modules
+
+        def is_ours(call: ast.Call) -> bool:
+            dotted = index.dotted(call.func)
+            defined = modules.defined(dotted, other) if dotted else None
+            if defined is None or defined[1] != self.project.path:
+                return False
+            return getattr(defined[0], "name", "") == name
+
         imported = (each.local for each in modules.imports(other) if each.name == name)
-        for local in sorted({name, *imported}):
-            for call, scope in index.calls_of(local):
-                dotted = resolve(call.func, scope)
-                defined = modules.defined(dotted, other) if dotted else None
-                if defined is not None and defined[1] == here:
-                    found += [call] if getattr(defined[0], "name", "") == name else []
-        return found
+        calls = (call for local in sorted({name, *imported}) for call, _ in index.calls_of(local))
+        return list(filter(is_ours, calls))
 
 
 def _instances(made: Iterable[ast.Call], home: Index) -> set[str]:

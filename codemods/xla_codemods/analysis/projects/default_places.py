@@ -9,23 +9,19 @@ from ...patterns import Pattern
 if TYPE_CHECKING:
     from .files import ProjectFiles
 
+DEFAULT_DEVICE = "set_default_device"
 _SETTINGS = {
+    DEFAULT_DEVICE: Pattern(r"\bset_default_device\([^\n)]*(?:cuda|device)"),
     "set_default_tensor_type": Pattern(r"\bset_default_tensor_type\([^\n]*cuda"),
-    "set_default_device": Pattern(r"\bset_default_device\([^\n)]*(?:cuda|device)"),
 }
 
 
-def sets_cuda_type(modules: ProjectFiles, path: str) -> bool:
-    """Return True if another module of a program with the one at `path` makes a CUDA tensor type the default."""
-    return _sets(modules, path, "set_default_tensor_type")
+def cuda_defaults(modules: ProjectFiles, path: str) -> frozenset[str]:
+    """Return the settings of a CUDA or given device, or a CUDA tensor type, in other modules of programs with this one."""
 
+    def is_set(name: str) -> bool:
+        having = modules.with_word(name) - {path}
+        others = having & modules.graph.programs(path) if having else having
+        return any(_SETTINGS[name].search(modules.text(other)) for other in others)
 
-def sets_cuda_device(modules: ProjectFiles, path: str) -> bool:
-    """Return True if another module of a program with the one at `path` makes a CUDA or given device the default."""
-    return _sets(modules, path, "set_default_device")
-
-
-def _sets(modules: ProjectFiles, path: str, setting: str) -> bool:
-    having = modules.with_word(setting) - {path}
-    others = having & modules.graph.programs(path) if having else having
-    return any(_SETTINGS[setting].search(modules.text(other)) for other in others)
+    return frozenset(filter(is_set, _SETTINGS))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
-from ...flow.calls import callers, named
+from ...flow.calls import named, outer_calls
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ..index import Index
@@ -83,7 +83,7 @@ def _forwards(home: Index) -> Iterator[FunctionNode]:
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
     """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one."""
-    return frozenset(reach(_own_backward_calls(home), lambda call: _calls_around_all(call, home)))
+    return frozenset(reach(_own_backward_calls(home), lambda call: outer_calls(home, call)))
 
 
 def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
@@ -92,7 +92,7 @@ def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
 
     def around(call: ast.AST) -> list[ast.AST]:
         loops = (around for _, around in above(call, home) if isinstance(around, _LOOPS))
-        return [] if any(loop in steps for loop in loops) else _calls_around_all(call, home)
+        return [] if any(loop in steps for loop in loops) else [*outer_calls(home, call)]
 
     return frozenset(reach(_own_backward_calls(home), around))
 
@@ -105,18 +105,18 @@ def _own_backward_calls(home: Index) -> list[ast.AST]:
 def is_repeated(calls: Iterable[ast.AST], home: Index) -> bool:
     """Return True if one of `calls` runs in each turn of a loop, or a loop calls the function around it."""
 
-    def around(call: ast.AST) -> list[ast.Call]:
+    def outer(call: ast.AST) -> list[ast.Call]:
         function = home.function(call)
-        return calls_by_name(function.name, home) if function is not None else []
+        return calls_and_receivers(function.name, home) if function is not None else []
 
     return any(
         isinstance(around, _LOOPS) and child in around.body
-        for call in reach(calls, around)
+        for call in reach(calls, outer)
         for child, around in above(call, home)
     )
 
 
-def calls_by_name(name: str, home: Index) -> list[ast.Call]:
+def calls_and_receivers(name: str, home: Index) -> list[ast.Call]:
     """Return the calls of `name`, and those that receive it to call it."""
     return [*(call for call, _ in home.calls_of(name)), *passes_method(name, home)]
 
@@ -133,12 +133,7 @@ def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
     """The calls of the function around `node`, unless a condition decides whether `node` runs."""
     chain = list(above(node, home))
     is_conditional = any(isinstance(a, (ast.If, ast.IfExp)) and a.test is not c for c, a in chain)
-    return [] if is_conditional else _calls_around_all(node, home)
-
-
-def _calls_around_all(node: ast.AST, home: Index) -> list[ast.AST]:
-    function = home.function(node)
-    return [*callers(home, function)] if function is not None else []
+    return [] if is_conditional else [*outer_calls(home, node)]
 
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:

@@ -21,10 +21,11 @@ from ...source import Source, SourceError
 from ..accelerators import speaks_of_an_accelerator
 from ..bindings import Binding
 from ..index import Index, build
+from ..inference.inference import Inference
 from ..inference.values import UNKNOWN, Value, for_others
 from ..nodes import walk
 from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
-from .default_places import sets_cuda_device, sets_cuda_type
+from .default_places import DEFAULT_DEVICE, cuda_defaults
 from .files import Import, ProjectFiles, is_of_others
 
 T = TypeVar("T")
@@ -208,9 +209,7 @@ class Modules(ProjectFiles):
             return None
         index = build(scope.node, scope.text, scope)
         index.path = path
-        project = Project(self, path)
-        index.inference.elsewhere = project.returned
-        index.inference.has_default = project.has_cuda_default
+        Project(self, path).inform(index.inference)
         return index
 
     def _is_own(self, dotted: str, path: str) -> bool:
@@ -306,17 +305,19 @@ class Project:
         index.module.elsewhere, index.path = self, self.path
         return index, False
 
+    def inform(self, inference: Inference) -> None:
+        """Let the values of this module depend on the other modules."""
+        inference.elsewhere = self.returned
+        inference.has_default = self.has_cuda_default
+
     def has_cuda_default(self, dotted: str) -> bool:
         """Return True if another module of the program makes CUDA the default of what calling `dotted` makes."""
-        return self._has_cuda_type or (dotted != "torch.Tensor" and self._has_cuda_device)
+        reaching = self._cuda_defaults - ({DEFAULT_DEVICE} if dotted == "torch.Tensor" else set())
+        return bool(reaching)
 
     @cached_property
-    def _has_cuda_type(self) -> bool:
-        return sets_cuda_type(self.modules, self.path)
-
-    @cached_property
-    def _has_cuda_device(self) -> bool:
-        return sets_cuda_device(self.modules, self.path)
+    def _cuda_defaults(self) -> frozenset[str]:
+        return cuda_defaults(self.modules, self.path)
 
     def origin(self, dotted: str) -> str:
         """See `Modules.origin`; empty for names that no rule knows."""

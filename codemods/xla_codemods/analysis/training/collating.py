@@ -41,12 +41,10 @@ def collating(script: ParsedFile) -> Iterator[FunctionNode]:
 def _given(script: ParsedFile) -> Iterator[FunctionNode]:
     for argument, _ in script.index.of(ast.keyword):
         if argument.arg == "collate_fn":
-            match argument.value:
-                case ast.Call(func=func, args=[node, *_]) if script.dotted(func) == _PARTIAL:
-                    pass
-                case node:
-                    pass
-            function = script.function_of(node)
+            value = argument.value
+            if isinstance(value, ast.Call) and script.dotted(value.func) == _PARTIAL:
+                value = next(iter(value.args), value)
+            function = script.function_of(value)
             yield from [function] if function is not None else []
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...flow.calls import callers, receives
+from ...flow.calls import outer_calls, receives
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ..inference.values import BATCH, TENSOR, WEIGHT
@@ -91,8 +91,10 @@ class Replication:
         if that is unknown, but some model of the program has one. False if none has, or if some of its
         parameters belong to something made in this file that no wrapper receives.
         """
-        if optimizer is None or self._is_of_one_batch(optimizer):
-            return optimizer is None
+        if optimizer is None:
+            return True
+        if self._is_of_one_batch(optimizer):
+            return False
         if not self.has_group:
             return True
         if self._reduces_itself:
@@ -130,15 +132,11 @@ class Replication:
     def _runs_for_each_batch(self, call: ast.Call) -> bool:
         """Return True if `call`, or a call of the function around it, stands in a loop over batches."""
         script = self.script
-
-        def around(each: ast.AST) -> list[ast.Call]:
-            function = script.function(each)
-            return callers(script, function) if function is not None else []
-
-        return any(
-            any(isinstance(a, ast.For) and self._gives_batches(a.iter) for a in script.ancestors(c))
-            or ((function := script.function(c)) and script.callers.take_part_in_steps(function))
-            for c in reach([call], around)
+        calls = reach([call], lambda each: outer_calls(script, each))
+        loops = (a for each in calls for a in script.ancestors(each) if isinstance(a, ast.For))
+        functions = (f for each in calls if (f := script.function(each)) is not None)
+        return any(self._gives_batches(loop.iter) for loop in loops) or any(
+            script.callers.take_part_in_steps(function) for function in functions
         )
 
     def _gives_batches(self, loader: ast.expr) -> bool:

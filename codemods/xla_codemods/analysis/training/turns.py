@@ -17,7 +17,7 @@ from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import walk
 from ..once import once
-from ..projects.in_steps import calls_by_name, is_an_element, is_repeated
+from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
 from ..syntax import evaluated, name_of
 from .acting import unmarked_evaluations
@@ -79,7 +79,9 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     found = [
         function
         for function in left
-        if is_repeated([*calls_by_name(function.name, index), *callers(script, function)], index)
+        if is_repeated(
+            [*calls_and_receivers(function.name, index), *callers(script, function)], index
+        )
         or script.callers.call_in_a_loop(function)
         or _is_a_step_for_others(script, function)
     ]

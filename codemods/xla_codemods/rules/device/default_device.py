@@ -186,7 +186,7 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
     match script.parent(call):
         case ast.Attribute(attr="to" | "cuda" | "cpu"):
             return
-    if not _is_set_in_the_program(script):
+    if not (_settings(script) or script.project.has_cuda_default("torch.Tensor")):
         return
     device = f"{script.spell('torch', scope)}.get_default_device()"
     yield RULE.finding(
@@ -195,12 +195,6 @@ def legacy_constructor(script: Script, call: ast.Call, scope: Scope) -> Iterator
         "`torch.Tensor` follows a default type, and ignores a default device: move its result",
         Replace(call, f"{{0}}.to({device})", (call,)),
     )
-
-
-def _is_set_in_the_program(script: Script) -> bool:
-    """Return True if this module, or another one of the same programs, sets a CUDA type."""
-    project = script.project
-    return bool(_settings(script)) or (project.has_cuda_default("torch.Tensor"))
 
 
 def _is_cuda(script: Script, setting: ast.Call) -> bool:

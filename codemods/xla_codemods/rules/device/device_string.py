@@ -259,7 +259,7 @@ def handed_on(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[F
     if not isinstance(call, ast.Call) or not isinstance(argument.value, (ast.Name, ast.Attribute)):
         return
     dotted = script.dotted(call.func, scope)
-    if not is_of_an_engine(dotted) or (script.project.has(dotted or "")):
+    if not is_of_an_engine(dotted) or script.project.has(dotted or ""):
         return
     value = script.value(argument.value, scope)
     if value.has(DEVICE) and not value.has(HOST):

@@ -109,6 +109,6 @@ def _is_of_the_driver(script: Script, node: ast.expr | None) -> bool:
 
 def _found(script: Script, call: ast.Call, missing: str) -> Iterator[Finding]:
     # Not `is_trained`: helpers that test for the driver need not import torch.
-    if script.trains or (script.project.runs_accelerated):
+    if script.trains or script.project.runs_accelerated:
         message = f"an XLA host has no {missing}, so the test is False: to test for an accelerator, use `xla.is_available()`"
         yield RULE.finding(script, call, message)

@@ -253,9 +253,12 @@ def created(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     is_tested = uses.asked(script, {branch for branch, _ in collapsed(script, uses.changes)})
     for creation in uses.creations:
         if creation.call is call and not is_disabled(creation):
-            edits = tuple(_without(script, creation, uses, is_tested))
-            is_kept = any(isinstance(e, Replace) and "GradScaler" in e.text for e in edits)
-            yield RULE.finding(script, call, _IDLE if is_kept else _MESSAGE, *edits)
+            if keeps_scalers(script):
+                yield RULE.finding(script, call, _MESSAGE)
+            elif is_tested or _is_needed(script, creation, uses):
+                yield RULE.finding(script, call, _IDLE, *_idle(script, call))
+            else:
+                yield RULE.finding(script, call, _MESSAGE, *_without(script, creation, uses))
 
 
 @RULE.reference(*MAKERS)
@@ -274,19 +277,15 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
 _OF_TORCH = ("torch.GradScaler", "torch.amp.", "torch.cuda.amp.")
 
 
-def _without(script: Script, creation: Creation, uses: Uses, is_tested: bool) -> Iterator[Edit]:
-    """What becomes of `GradScaler(...)`: one that scales nothing, `None`, or nothing."""
-    if keeps_scalers(script):
-        return
-    if (
-        is_tested
-        or uses.saved
-        or uses.handed_out
-        or uses.is_for_others(script, creation)
-        or _is_given(script, creation)
-    ):
-        yield from _idle(script, creation.call)
-    elif creation.statement is None or uses.passed:
+def _is_needed(script: Script, creation: Creation, uses: Uses) -> bool:
+    """Return True if something remains that needs a scaler."""
+    is_for_others = uses.handed_out or uses.is_for_others(script, creation)
+    return uses.saved or is_for_others or _is_given(script, creation)
+
+
+def _without(script: Script, creation: Creation, uses: Uses) -> Iterator[Edit]:
+    """What becomes of `GradScaler(...)` if nothing needs it: `None`, or nothing."""
+    if creation.statement is None or uses.passed:
         yield Replace(creation.whole, "None")
     else:
         yield remove(creation.statement)

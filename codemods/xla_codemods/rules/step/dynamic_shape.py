@@ -193,7 +193,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
-from ...flow.calls import callers
+from ...flow.calls import outer_calls
 from ...flow.closure import ends, reach
 from ...flow.edges import sources
 from ...patterns import Pattern
@@ -263,7 +263,9 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     assert isinstance(call.func, ast.Attribute)
     owner, name = call.func.value, call.func.attr
     is_there = (
-        may_be_read(script, owner) or is_mask(script, owner) or _is_a_models(script, owner, name)
+        may_be_read(script, owner)
+        or is_mask(script, owner)
+        or _selects_in_a_model(script, owner, name)
     )
     if is_there and _is_repeated(script, call):
         yield RULE.finding(
@@ -273,17 +275,13 @@ def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         )
 
 
-def _is_a_models(script: Script, node: ast.expr, method: str) -> bool:
+def _selects_in_a_model(script: Script, node: ast.expr, method: str) -> bool:
     """Return True for `scores.masked_select(mask)`, a method of tensors alone, in the class of a model that trains."""
     trains = script.is_trained and script.runs_accelerated
     if not (method == "masked_select" and trains and script.is_in_a_module(node)):
         return False
     reached = reach([node], lambda each: sources(script, each))
-    moves = {
-        each.func.attr
-        for each in reached
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
-    }
+    moves = {name_of(each.func) for each in reached if isinstance(each, ast.Call)}
     return moves.isdisjoint({"cpu", "to"}) and not script.value(node).kinds - {TENSOR}
 
 
@@ -533,12 +531,8 @@ def sized_by_a_counter(script: Script) -> Iterator[Finding]:
 
 def _is_repeated(script: Script, node: ast.AST) -> bool:
     """In a loop, in what a module computes, or in a function that is called there."""
-
-    def called(each: ast.AST) -> list[ast.AST]:
-        function = script.function(each)
-        return [*callers(script, function)] if function is not None else []
-
-    return any(_runs_often(script, each) for each in reach([node], called))
+    places = reach([node], lambda each: outer_calls(script, each))
+    return any(_runs_often(script, place) for place in places)
 
 
 def _runs_often(script: Script, node: ast.AST) -> bool:

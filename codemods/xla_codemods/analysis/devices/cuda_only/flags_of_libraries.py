@@ -82,7 +82,7 @@ def _foreign(script: ParsedFile, call: ast.Call, argument: str, chooses: bool) -
     """Return the library of `call`, if the argument can only be meant for CUDA."""
     dotted = script.dotted(call.func)
     library = (dotted or "").partition(".")[0]
-    if dotted is None or not library or (script.project.has(dotted)):
+    if dotted is None or not library or script.project.has(dotted):
         return None
     if is_without_torch(library):
         return library
