@@ -93,8 +93,8 @@ def _tests_of_rule(path: Path, code: str) -> list[str]:
 def patches() -> list[Fault]:
     """Return a fault for each patch of the runtime: the patch changes nothing."""
     change, tests = _appended(_DISABLED_PATCH), ("tests/runtime/patches",)
-    modules = sorted((ROOT / _PATCHES).glob("[!_]*.py"))
-    return [Fault(f"patch:{m.stem}", _PATCHES / m.name, change, tests) for m in modules]
+    modules = sorted((ROOT / _PATCHES).rglob("[!_]*.py"))
+    return [Fault(f"patch:{m.stem}", m.relative_to(ROOT), change, tests) for m in modules]
 
 
 def returning(function: str, value: str) -> Callable[[str], str]:
