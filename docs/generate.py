@@ -38,6 +38,10 @@ SEVERITIES = {
     "warning": "slow, or wrong in some runs",
     "info": "worth knowing; it fails no check",
 }
+OF_SPEED = (
+    "the code computes the same, but slower; by default it fails no check "
+    "([findings about speed](../command.md#findings-about-speed))"
+)
 
 
 def pages() -> dict[str, str]:
@@ -78,8 +82,9 @@ def _see(word: str) -> str:
 
 def _rule_page(rule: Rule, text: Manual) -> str:
     summary, _, rest = text.text.partition("\n")
+    meaning = OF_SPEED if rule.about == "speed" else SEVERITIES[rule.severity]
     table = (
-        f"| severity | {rule.severity}: {SEVERITIES[rule.severity]} |\n"
+        f"| severity | {rule.severity}: {meaning} |\n"
         f"| effort of a manual change | {rule.effort} |\n"
     )
     return (

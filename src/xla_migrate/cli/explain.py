@@ -104,7 +104,8 @@ def _of_code(code: str) -> str:
                 return "\n".join(f"{r.code}  {r.name:<22}  {manual(r).summary}" for r in begun)
             fail(f"no rule has the code {code}{nearest(code, known_codes())}")
         return ""
-    return f"{rule.code} {rule.name} ({rule.severity})\n\n{_for_a_terminal(page.text)}"
+    about = ", speed" if rule.about == "speed" else ""
+    return f"{rule.code} {rule.name} ({rule.severity}{about})\n\n{_for_a_terminal(page.text)}"
 
 
 def _for_a_terminal(text: str) -> str:

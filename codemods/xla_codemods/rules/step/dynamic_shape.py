@@ -18,7 +18,8 @@ Keep one size. The replacement depends on the code that follows:
 
 - `torch.where(mask, x, 0)` for `x[mask]`.
 - `xla.assign(x, mask, 0)` for `x[mask] = 0`.
-- A sum weighted by the mask, divided by `mask.sum()`, for the mean of a selection.
+- `(x * mask).sum() / mask.sum()` for `x[mask].mean()`.
+- A fixed length, or one of a few lengths, for batches that are padded to their longest sample.
 - `F.one_hot(y, num_classes)` for `F.one_hot(y)`.
 - `torch.repeat_interleave(..., output_size=n)` for a call without the size.
 

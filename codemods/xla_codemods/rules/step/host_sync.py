@@ -195,6 +195,11 @@ A read is deferred if the rule can follow the uses of its value in every step:
 - Loggers of the project that only keep their arguments.
 
 `xla.arrived` returns a Python number for code that tests the type of the value.
+
+## See also
+
+[Deferred values](../host-reads.md) describes `xla.item`, `xla.later` and what they wait for.
+[PyTorch/XLA on a GPU](../native-backends.md#pytorchxla-on-a-gpu) shows what deferred reads save.
 """
 
 from __future__ import annotations
