@@ -127,7 +127,7 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
             name in _METHODS
         ):
-            if may_be_read(script, owner) or _is_made_of_a_tensor(script, owner):
+            if may_be_read(script, owner):
                 yield f"`.{name}()` reads from the device"
         case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
             script, node
@@ -168,15 +168,6 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         ):
             if _asks(script, test):
                 yield "a condition on a tensor reads it from the device"
-
-
-def _is_made_of_a_tensor(script: Script, node: ast.expr) -> bool:
-    """Return True for `reduce_mean(loss)`, a function of another module of the project, if `loss` is on the device."""
-    if not isinstance(node, ast.Call) or script.value(node).kinds:
-        return False
-    dotted = script.dotted(node.func) or ""
-    is_of_project = bool(dotted) and script.project.has(dotted)
-    return is_of_project and any(may_be_read(script, given) for given in node.args[:1])
 
 
 def _goes_to_the_host(script: Script, call: ast.Call) -> bool:

@@ -40,6 +40,7 @@ from .losses import (
     is_one_of_losses,
     returned_losses,
 )
+from .returned_tensors import tensor_arguments
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -114,10 +115,10 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         return value.has(ACCEL)
     if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
         return True
-    if not value.kinds and _is_of_a_list(script, node):
-        return True
     if value.kinds <= {TENSOR} and is_computed_with(script, node, losses(script)):
         return True
+    if not value.kinds and (arguments := tensor_arguments(script, node)):
+        return [a for a in arguments if not script.value(a).kinds & _OTHERS] or False
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
             return [inner]
@@ -174,43 +175,6 @@ def _gives_its_loss(script: Script, call: ast.Call) -> bool:
     return bool(given) and all(
         isinstance(value, ast.Name) and _is_backwarded(script, value) for value in given
     )
-
-
-def _is_of_a_list(script: Script, node: ast.expr) -> bool:
-    """True if `node` is one of the tensors that a function of this file returns in a list: `accuracy(output, y)[0]`."""
-    match node:
-        case ast.Subscript(value=ast.Call() as call):
-            return _lists_tensors(script, call)
-        case ast.Subscript(value=ast.Name() as owner):  # `acc1[0]`, of one element
-            return _is_of_a_list(script, owner)
-        case ast.Name():
-            reaching = script.reaching(node)
-            return bool(reaching) and all(
-                b.how in {"assign", "for"}
-                and isinstance(b.value, ast.Call)
-                and _lists_tensors(script, b.value)
-                for b in reaching
-            )
-    return False
-
-
-def _lists_tensors(script: Script, call: ast.Call) -> bool:
-    """True if `call` is of a function of this file that returns a list, to which it has added tensors of the device alone."""
-    function = script.value(call.func).definition
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
-        return False
-    inside = list(walk(function))
-    returned = {getattr(n.value, "id", None) for n in inside if isinstance(n, ast.Return)}
-    added = [
-        n.args[0]
-        for n in inside
-        if isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr == "append"
-        and {getattr(n.func.value, "id", "")} == returned
-        and len(n.args) == 1
-    ]
-    return bool(added) and all(is_device_tensor(script, tensor) for tensor in added)
 
 
 def _is_output(script: Script, node: ast.Name) -> bool:

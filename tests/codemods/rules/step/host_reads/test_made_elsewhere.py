@@ -45,3 +45,69 @@ def test_it_is_computed_in_the_step_and_shown_later(value: str) -> None:
 def test_what_is_unknown_is_not_reported(value: str) -> None:
     data, project = _project(value)
     assert "XLA503" not in {f.code for f in check(data, Options(), "train.py", project)}
+
+
+ACCURACY = """\
+def accuracy(output, y, topk=(1,)):
+    _, pred = output.topk(max(topk), 1, True, True)
+    correct = pred.t().eq(y.view(1, -1).expand_as(pred.t()))
+    found = []
+    for k in topk:
+        found.append(correct[:k].reshape(-1).float().sum(0).mul_(100.0 / y.size(0)))
+    return found
+
+def both(output, y):
+    return (output.argmax(1) == y).float().mean(), len(y)
+
+def several(output):
+    return [part.abs().max() for part in output.chunk(2)]
+
+def rate(output, y):
+    return (output.argmax(1) == y).float().mean().cpu()
+
+def sizes(output):
+    return output.size(0), output.numel()
+
+def again(output, n):
+    value = output
+    for _ in range(n):
+        value = value * n
+    return value
+"""
+
+
+@each(
+    "line, is_found",
+    [
+        ("acc1, acc5 = accuracy(out, y, topk=(1, 5)); print(acc1.item())", True),
+        ("acc = accuracy(out, y); print(acc[0].item())", True),
+        ("print(accuracy(out, y)[0].item())", True),
+        ("acc, n = both(output=out, y=y); print(acc.item())", True),
+        ("high = several(out); print(high[0].item(), high[1].item())", True),
+        ("value = again(out, 3); print(value.tolist())", True),
+        ("acc = rate(out, y); print(acc.item())", False),
+        ("n, m = sizes(out); print(n.item())", False),
+        ("out = accuracy(out, y); out = accuracy(out[0], y); print(out[0].item())", True),
+    ],
+)
+def test_tensors_in_what_a_function_of_another_module_returns(line: str, is_found: bool) -> None:
+    files = {
+        "train.py": f"""\
+import torch
+import torch.nn.functional as F
+from measures import accuracy, again, both, rate, several, sizes
+
+def train(model, loader, optimizer, names):
+    for x, y in loader:
+        y = y.cuda()
+        out = model(x.cuda())
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        {line}
+""".encode(),
+        "measures.py": ACCURACY.encode(),
+    }
+    found = check(files["train.py"], path="train.py", project=Project(Modules(files), "train.py"))
+    assert ("XLA503" in {f.code for f in found}) is is_found
