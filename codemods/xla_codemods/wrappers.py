@@ -60,6 +60,7 @@ from .analysis.scopes import Scope, resolve
 from .analysis.wrappers import HOLE, Wrapper, lookup
 from .edits import Edit, Replace
 from .finding import Finding
+from .flow.closure import reach
 from .rule import Rule
 from .symptoms import POSSIBLE
 
@@ -68,8 +69,6 @@ if TYPE_CHECKING:
 
 # A user's own replacement may change anything.
 RULE = Rule("XLA003", "own-name", behind={"loss": POSSIBLE, "weights": POSSIBLE})
-
-_MOST_HANDS = 8  # modules that hand a name on to each other
 
 
 def _entry(script: Script, own: tuple[Wrapper, ...], dotted: str | None) -> Wrapper | None:
@@ -83,18 +82,16 @@ def _handed_on(script: Script, own: tuple[Wrapper, ...], dotted: str) -> Wrapper
     project = script.project
     if dotted.rpartition(".")[2] not in {entry.last for entry in own}:
         return None
-    modules, path = project.modules, project.path
-    for _ in range(_MOST_HANDS):
-        found = modules.locate(dotted, path)
-        scope = modules.scope(found[0]) if found is not None and len(found[1]) == 1 else None
-        inner = scope.dotted(found[1][0]) if found is not None and scope is not None else None
-        if found is None or inner is None:
-            return None
-        dotted, path = inner, found[0]
-        entry = lookup(own, dotted, path)
-        if entry is not None:
-            return entry
-    return None
+    modules = project.modules
+
+    def inner(place: tuple[str, str]) -> list[tuple[str, str]]:
+        home, names = modules.locate(*place) or ("", [])
+        scope = modules.scope(home) if len(names) == 1 else None
+        found = scope.dotted(names[0]) if scope is not None else None
+        return [(found, home)] if found is not None else []
+
+    _, *places = reach([(dotted, project.path)], inner)
+    return next(filter(None, (lookup(own, *place) for place in places)), None)
 
 
 def findings(script: Script, own: tuple[Wrapper, ...]) -> Iterator[Finding]:

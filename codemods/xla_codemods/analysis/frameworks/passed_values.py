@@ -12,6 +12,7 @@ from ...flow.closure import reach, trace
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ..nodes import walk
+from ..projects.passed_arguments import option
 from ..syntax import keyword
 from .arguments import asks_runtime
 
@@ -143,27 +144,11 @@ def _defaults(script: ParsedFile) -> dict[str, list[ast.expr]]:
     """Name -> what the fields of that name in classes of the file are, and the options of the command line."""
     found: dict[str, list[ast.expr]] = {}
     for node in walk(script.tree):
-        named: list[tuple[str, ast.expr] | None] = []
+        named: list[tuple[str, ast.expr | None] | None] = []
         if isinstance(node, ast.ClassDef):
             named = [field_value(statement) for statement in node.body]
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            named = [_option(node)]
-        for one in filter(None, named):
-            found.setdefault(one[0], []).append(one[1])
+            named = [option(node)]
+        for name, value in filter(None, named):
+            found.setdefault(name, []).extend([value] if value is not None else [])
     return found
-
-
-def _option(call: ast.Call) -> tuple[str, ast.expr] | None:
-    """The destination of `parser.add_argument("--optim", default="x")` and its default; of a switch, what it sets."""
-    texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    long = [text for text in texts if text.startswith("--")] or texts
-    destination, default = keyword(call, "dest"), keyword(call, "default")
-    if not long:
-        return None
-    name = long[0].lstrip("-").replace("-", "_")
-    if isinstance(destination, ast.Constant):
-        name = str(destination.value)
-    match keyword(call, "action"):
-        case ast.Constant(value="store_true") as action:
-            return name, ast.copy_location(ast.Constant(True), action)
-    return (name, default) if default is not None else None

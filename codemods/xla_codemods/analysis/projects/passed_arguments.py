@@ -141,7 +141,7 @@ def assigned_to(node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[a
     if wanted is not None:
         yield from index.cached(_assignments).get(wanted, ())
     if wanted is not None and isinstance(node, ast.Attribute):
-        yield from _options(node.attr, index)
+        yield from _defaults(node.attr, index)
 
 
 def _assignments(index: Index) -> dict[tuple[str, str], list[ast.expr]]:
@@ -166,16 +166,25 @@ def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     return None
 
 
-def _options(name: str, index: Index) -> Iterator[ast.expr]:
-    """The default of an option of the command line that is a number: `add_argument("--device", type=int, default=0)`."""
+def _defaults(name: str, index: Index) -> Iterator[ast.expr]:
+    """Yield the defaults of the option `name`, 0 for a number: `add_argument("--device", type=int)`."""
     for call, _ in index.calls_of("add_argument"):
-        texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
-        kind, default = keyword(call, "type"), keyword(call, "default")
-        if f"--{name.replace('_', '-')}" in texts or f"--{name}" in texts:
-            if isinstance(kind, ast.Name) and kind.id == "int":
-                yield ast.copy_location(ast.Constant(0), call)
-            elif default is not None:
-                yield default
+        destination, default = option(call)
+        if destination == name and name_of(keyword(call, "type")) == "int":
+            yield ast.copy_location(ast.Constant(0), call)
+        elif destination == name and default is not None:
+            yield default
+
+
+def option(call: ast.Call) -> tuple[str, ast.expr | None]:
+    """The destination of `parser.add_argument("--optim", default="x")` and its default; of a switch, what it sets."""
+    texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    long = [text for text in texts if text.startswith("--")] or texts or [""]
+    named = getattr(keyword(call, "dest"), "value", long[0].lstrip("-").replace("-", "_"))
+    match keyword(call, "action"):
+        case ast.Constant(value="store_true") as action:
+            return str(named), ast.copy_location(ast.Constant(True), action)
+    return str(named), keyword(call, "default")
 
 
 def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 from ...catalog.families import may_lead_to_one
+from ...flow.closure import ends
 from ...listened import LISTENED
 from ...patterns import Pattern
 from ...source import Source, SourceError
@@ -37,7 +38,6 @@ _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "
 
 # `device_module = torch.cuda`, in a module.
 _KEPT = Pattern(r"^(\w+)\s*=\s*(?:torch|apex)\.[\w.]+[ \t]*$", re.MULTILINE)
-_MOST_HANDS = 8  # through which a name comes
 
 
 class Modules(ProjectFiles):
@@ -126,23 +126,32 @@ class Modules(ProjectFiles):
 
     def bound(self, dotted: str, path: str) -> tuple[Binding, str] | None:
         """The one place that binds what `dotted` names in the file at `path`, and the file that it stands in."""
-        for _ in range(_MOST_HANDS):
-            found = self.locate(dotted, path)
-            if found is None or len(found[1]) != 1:
-                return None
-            path, (name,) = found
-            scope = self.scope(path)
-            bindings = scope.bindings.get(name, ()) if scope is not None else ()
-            if not bindings and scope is not None:  # of `from .home import *`
-                homes = [star for star in scope.stars if self._has_own(star, name, path)]
-                dotted = f"{homes[0]}.{name}" if len(homes) == 1 else ""
-                continue
-            if len(bindings) != 1:
-                return None
-            if not bindings[0].dotted:
-                return bindings[0], path
-            dotted = bindings[0].dotted
+        match self._ends(dotted, path):
+            case [(home, [_], [binding])] if not binding.dotted:
+                return binding, home
         return None
+
+    def _ends(self, dotted: str, path: str) -> list[tuple[str, list[str], list[Binding]]]:
+        """Return the files that bind what `dotted` may name, with what they bind, and with the names that are left."""
+        found = [self._names(*place) for place in ends([(dotted, path)], self._imported_from)]
+        return [] if None in found else [*filter(None, found)]
+
+    def _names(self, dotted: str, path: str) -> tuple[str, list[str], list[Binding]] | None:
+        found = self.locate(dotted, path)
+        scope = self.scope(found[0]) if found is not None and found[1] else None
+        if found is None or scope is None:
+            return None
+        return (*found, scope.bindings.get(found[1][0], []))
+
+    def _imported_from(self, place: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the names that a module imports under the name `place`, each with the path of that module."""
+        home, names, bindings = self._names(*place) or ("", [], [])
+        if bindings and all(b.how == "import" for b in bindings):
+            yield from ((".".join((b.dotted, *names[1:])), home) for b in bindings)
+        scope = self.scope(home) if names and not bindings else None
+        for star in scope.stars if scope is not None else ():
+            if self._has_own(star, names[0], home):
+                yield ".".join((star, *names)), home
 
     def _has_own(self, home: str, name: str, path: str) -> bool:
         """Return True if the module `home`, imported in the file at `path`, has a public `name`."""
@@ -155,21 +164,8 @@ class Modules(ProjectFiles):
 
         `utils.model`, and `utils.Holder.model` of a class.
         """
-        for _ in range(_MOST_HANDS):
-            found = self.locate(dotted, path)
-            if found is None or not found[1]:
-                return False
-            path, (name, *more) = found
-            scope = self.scope(path)
-            bindings = scope.bindings.get(name, ()) if scope is not None else ()
-            if not bindings:
-                return False
-            if all(b.how == "import" for b in bindings):
-                dotted = ".".join((bindings[0].dotted, *more))
-            else:
-                ways = {b.how for b in bindings}
-                return not ways & {"import", "def"} and (ways != {"class"} or bool(more))
-        return False
+        found = self._ends(dotted, path)
+        return bool(found) and all(_is_of_a_value(names, bindings) for _, names, bindings in found)
 
     def returned(self, dotted: str, path: str) -> Value:
         """What calling `dotted`, imported in the file at `path`, gives: as its own module tells."""
@@ -478,6 +474,12 @@ class Project:
         """True if another module of the same programs has one of these words."""
         others = self.modules.graph.connected(self.path) - {self.path}
         return not others.isdisjoint(self.modules.having(words))
+
+
+def _is_of_a_value(names: list[str], bindings: list[Binding]) -> bool:
+    """Return True if `bindings` bind the first name to a value, or to a class, of which more names are taken."""
+    ways = {binding.how for binding in bindings}
+    return bool(ways) and not ways & {"import", "def"} and (ways != {"class"} or len(names) > 1)
 
 
 def _is_public(name: str, listed: Sequence[Binding]) -> bool | None:

@@ -21,7 +21,6 @@ from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
 from ..syntax import evaluated, name_of
 from .acting import unmarked_evaluations
-from .each_turn import besides_each_turn
 from .tensors.computed import computing
 from .training import BACKWARD, STEP
 
@@ -239,7 +238,7 @@ def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
     if _is_always(script, node.test, not is_body):
         return True
     block = node.body if is_body else node.orelse
-    if any(isinstance(s, _LEAVES) or _ends_the_program(script, s) for s in block):
+    if any(isinstance(s, _LEAVES) or is_an_exit(script, getattr(s, "value", s)) for s in block):
         return True
     if _is_exceptional(node.test, is_body):
         return True
@@ -254,14 +253,14 @@ def _is_exceptional(test: ast.expr, is_body: bool) -> bool:
     return bool(called & {"isnan", "isinf"}) if is_body else "isfinite" in called
 
 
-def _ends_the_program(script: Script, statement: ast.stmt) -> bool:
-    """`sys.exit(1)`, `quit()`: what stands beside it runs once."""
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return False
-    func = statement.value.func
-    if isinstance(func, ast.Name) and func.id in {"exit", "quit"}:
-        return script.index.scope(func).find(func.id) is None
-    return script.dotted(func) in {"sys.exit", "os._exit", "os.abort"}
+def is_an_exit(script: Script, node: ast.AST) -> bool:
+    """`sys.exit(1)`, `exit()`, `quit()`: what stands beside it runs once."""
+    match node:
+        case ast.Call(func=ast.Name(id="exit" | "quit") as func):
+            return script.index.scope(func).find(func.id) is None
+        case ast.Call(func=func):
+            return script.dotted(func) in {"sys.exit", "os._exit", "os.abort"}
+    return False
 
 
 def _left_before(script: Script) -> frozenset[ast.stmt]:
@@ -318,7 +317,7 @@ def _is_always(script: Script, test: ast.expr, result: bool) -> bool:
 
 def _is_rare(script: Script, test: ast.expr) -> bool:
     """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
-    for node in (n for part in besides_each_turn(script, test) for n in walk(part)):
+    for node in (n for part in _besides_each_turn(script, test) for n in walk(part)):
         match node:
             case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
                 return True
@@ -331,6 +330,24 @@ def _is_rare(script: Script, test: ast.expr) -> bool:
                 return True
             case ast.Constant(value=str(text)) if text.lower() in {"debug", "verbose"}:
                 return True  # os.environ.get("DEBUG")
+    return False
+
+
+def _besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
+    """Return the conditions that `test` joins with `and`, without those that hold in each turn by default."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return [part for part in parts if not _holds_in_each_turn(script, part)]
+
+
+def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
+    """`step % log_interval == 0`, of `log_interval = 1`."""
+    match test:
+        case ast.Compare(
+            left=ast.BinOp(op=ast.Mod(), right=every),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            return getattr(script.only_value(every) or every, "value", None) == 1
     return False
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ...loops import STEP
 from ...nodes import walk
+from ..turns import is_an_exit
 from .deferral import Deferral
-from .formatted import is_an_exit
 from .functions import callers_of, is_tried
 from .sinks import goes_on_after, runs_to_its_end
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...nodes import walk
 from ..tensors.device_tensors import losses
+from ..turns import is_an_exit
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -108,16 +109,6 @@ def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
     if any(isinstance(n, ast.Continue) or getattr(n, "attr", "") in _STEPS for n in inside):
         return "the script decides on it whether the weights change"
     return "the script decides on it"
-
-
-def is_an_exit(script: Script, node: ast.AST) -> bool:
-    """`sys.exit(1)`, `exit()`, `quit()`."""
-    match node:
-        case ast.Call(func=ast.Name(id="exit" | "quit") as func):
-            return script.index.scope(func).find(func.id) is None
-        case ast.Call(func=func):
-            return script.dotted(func) == "sys.exit"
-    return False
 
 
 def is_text(node: ast.expr) -> bool:
