@@ -172,6 +172,23 @@ def targets_of(statement: ast.AST | None) -> list[ast.expr]:
     return [statement.target] if isinstance(statement, ast.AnnAssign) else []
 
 
+def class_values(definition: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that the body of a class assigns, with their values: `lr: float = 0.1`."""
+    for statement in definition.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                yield name, value
+
+
+def caught(handler: ast.ExceptHandler) -> set[str]:
+    """Return the last names of the exceptions that `handler` catches."""
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {"BaseException" if kind is None else name_of(kind) for kind in kinds}
+
+
 def position(node: ast.expr) -> tuple[int, int]:
     """Return the line and column at which `node` starts, to compare and sort by."""
     return node.lineno, node.col_offset

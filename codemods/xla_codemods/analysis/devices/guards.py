@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
 from ..nodes import walk
+from ..syntax import caught
 from .availability import AVAILABLE
 from .cuda_only.kernels import chooses_kernels
 
@@ -103,7 +104,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
             return False
         if isinstance(ancestor, ast.Try) and child in ancestor.body and len(ancestor.body) <= _ONE:
             return any(
-                set(_caught(h.type)) & _RAISED
+                caught(h) & _RAISED
                 and _substitutes(h)
                 and not any(isinstance(part, ast.Raise) for part in walk(h))
                 for h in ancestor.handlers
@@ -119,19 +120,10 @@ def _substitutes(handler: ast.ExceptHandler) -> bool:
 
 def _goes_on(handler: ast.ExceptHandler, statements: int) -> bool:
     """True if `handler` catches a failed import, of a package or of a shared library, and does not fail itself."""
-    caught = set(_caught(handler.type))
-    about_imports = bool(caught & _IMPORT_ERRORS)
-    about_one_thing = bool(caught & _ANY_ERROR) and statements <= _ATTEMPT
-    if not (about_imports or about_one_thing):
+    kinds = caught(handler) if statements <= _ATTEMPT else caught(handler) - _ANY_ERROR
+    if kinds.isdisjoint(_IMPORT_ERRORS | _ANY_ERROR):
         return False
     return not any(isinstance(node, ast.Raise) for node in handler.body)
-
-
-def _caught(kind: ast.expr | None) -> Iterator[str]:
-    if kind is None:
-        yield "Exception"
-    else:
-        yield from (n.id for n in walk(kind) if isinstance(n, ast.Name))
 
 
 _ADDS = frozenset({"append", "add", "insert"})

@@ -11,7 +11,7 @@ from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
 from ..inference.library_types import RUNTIME
 from ..scopes import Scope
-from ..syntax import position
+from ..syntax import class_values, position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
 
@@ -59,12 +59,8 @@ class MadeOf:
         """Return the values of names in classes: `where: str = "cuda"`, read as `config.where`."""
         found: dict[str, list[ast.expr]] = {}
         for owner, _ in self.script.index.of(ast.ClassDef):
-            for statement in owner.body:
-                match statement:
-                    case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                        found.setdefault(name, []).append(value)
-                    case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                        found.setdefault(name, []).append(value)
+            for name, value in class_values(owner):
+                found.setdefault(name, []).append(value)
         return found
 
     def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:

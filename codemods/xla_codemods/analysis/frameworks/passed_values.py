@@ -13,7 +13,7 @@ from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ..nodes import walk
 from ..projects.passed_arguments import option
-from ..syntax import keyword
+from ..syntax import class_values, keyword
 from .arguments import asks_runtime
 
 if TYPE_CHECKING:
@@ -120,14 +120,9 @@ def is_only_given(
     return False
 
 
-def field_value(statement: ast.stmt) -> tuple[str, ast.expr] | None:
-    """Name and default of `optim: str = field(default="x")`, in the body of a class."""
-    match statement:
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            return name, _default_of_field(value)
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return name, _default_of_field(value)
-    return None
+def field_values(definition: ast.ClassDef) -> list[tuple[str, ast.expr]]:
+    """Return the names and defaults of the fields of a class: `optim: str = field(default="x")`."""
+    return [(name, _default_of_field(value)) for name, value in class_values(definition)]
 
 
 def _default_of_field(value: ast.expr) -> ast.expr:
@@ -144,11 +139,10 @@ def _defaults(script: ParsedFile) -> dict[str, list[ast.expr]]:
     """Name -> what the fields of that name in classes of the file are, and the options of the command line."""
     found: dict[str, list[ast.expr]] = {}
     for node in walk(script.tree):
-        named: list[tuple[str, ast.expr | None] | None] = []
         if isinstance(node, ast.ClassDef):
-            named = [field_value(statement) for statement in node.body]
+            for name, value in field_values(node):
+                found.setdefault(name, []).append(value)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
-            named = [option(node)]
-        for name, value in filter(None, named):
-            found.setdefault(name, []).extend([value] if value is not None else [])
+            name, default = option(node)
+            found.setdefault(name, []).extend([default] if default is not None else [])
     return found

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
-from ..syntax import CALLED_AS_INSTANCE, dict_entries, keyword, name_of, names_given, unparsed
+from ..syntax import (
+    CALLED_AS_INSTANCE,
+    class_values,
+    dict_entries,
+    keyword,
+    name_of,
+    names_given,
+    unparsed,
+)
 from .callees import PREPARING, Callees, Handed, Target, callees_of, filled
 
 if TYPE_CHECKING:
@@ -230,13 +238,9 @@ def _field(made: ast.Call, name: str, index: Index) -> ast.expr | None:
     """The default of a field of the class that `made` makes one of: `device: int = 0`."""
     if not isinstance(made.func, ast.Name) or keyword(made, name) is not None:
         return None
-    for node, _ in index.of(ast.ClassDef):
-        if node.name == made.func.id:
-            for statement in node.body:
-                match statement:
-                    case ast.AnnAssign(target=ast.Name(id=field), value=value) if field == name:
-                        return value
-    return None
+    classes = (node for node, _ in index.of(ast.ClassDef) if node.name == made.func.id)
+    fields = (value for node in classes for field, value in class_values(node) if field == name)
+    return next(fields, None)
 
 
 def default_of(call: ast.Call) -> ast.expr | None:

@@ -107,7 +107,7 @@ from ...analysis.frameworks.lightning import (
 )
 from ...analysis.frameworks.passed_values import (
     PassedValue,
-    field_value,
+    field_values,
     given,
     given_in,
     is_only_given,
@@ -289,11 +289,10 @@ def of_fields(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Find
     """The fields of a class that derives from transformers' arguments."""
     if not any(script.dotted(base, scope) in ARGUMENTS for base in node.bases):
         return
-    for statement in node.body:
-        field = field_value(statement)
-        if field is not None and field[0] in _OF_FIELDS and isinstance(field[1], ast.Constant):
-            one = PassedValue(field[1], field[1].value, sure=True)
-            yield from _judged(script, one, _OF_FIELDS[field[0]])
+    for name, value in field_values(node):
+        if name in _OF_FIELDS and isinstance(value, ast.Constant):
+            one = PassedValue(value, value.value, sure=True)
+            yield from _judged(script, one, _OF_FIELDS[name])
 
 
 def _of_call(

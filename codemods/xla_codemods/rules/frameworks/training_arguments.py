@@ -149,7 +149,6 @@ from ...analysis.frameworks.arguments import (
     parsed_classes,
 )
 from ...analysis.frameworks.configurations import for_trainer
-from ...analysis.frameworks.passed_values import field_value
 from ...analysis.frameworks.passed_values import given as given_values
 from ...analysis.frameworks.sharding import patched_before
 from ...analysis.frameworks.values import (
@@ -159,7 +158,7 @@ from ...analysis.frameworks.values import (
     OTHER_OPTIMIZERS,
     needs_more_memory,
 )
-from ...analysis.syntax import is_literal, keyword, unparsed
+from ...analysis.syntax import class_values, is_literal, keyword, unparsed
 from ...edits import (
     AddArgument,
     DropArgument,
@@ -418,6 +417,6 @@ def _takes_the_default(script: Script, kind: ast.expr, scope: Scope) -> bool:
     definition = script.value(kind, scope).definition
     if not isinstance(definition, ast.ClassDef):
         return False
-    named = {field[0] for field in map(field_value, definition.body) if field}
+    named = {name for name, _ in class_values(definition)}
     bases = [script.dotted(base, scope) for base in definition.bases]
     return any(base in ARGUMENTS for base in bases) and "optim" not in named

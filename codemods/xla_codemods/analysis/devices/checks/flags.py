@@ -12,7 +12,7 @@ from ....flow.edges import sources
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...inference.values import CLASS
-from ...syntax import name_of
+from ...syntax import class_values, is_literal, name_of
 from ..availability import asks_availability
 from ..specs import Devices, last_name
 
@@ -101,10 +101,9 @@ def is_name_for_cuda(script: ParsedFile, node: ast.expr) -> bool:
 
 def _says_cuda(definition: ast.ClassDef | None) -> set[str]:
     """The names in a class that are "cuda" and nothing else."""
-    body = definition.body if definition is not None else []
-    given = [pair for statement in body for pair in _given_constant(statement)]
-    says = {name for name, value in given if value == "cuda"}
-    return says - {name for name, value in given if value != "cuda"}
+    given = [*class_values(definition)] if definition is not None else []
+    others = {name for name, value in given if not is_literal(value, "cuda")}
+    return {name for name, _ in given} - others
 
 
 def _is_constant(binding: Binding | None) -> bool:
@@ -129,12 +128,3 @@ def _elsewhere(script: ParsedFile, node: ast.expr) -> Binding | None:
     dotted = script.index.dotted(node)
     found = script.project.bound(dotted) if dotted else None
     return found[0] if found is not None else None
-
-
-def _given_constant(statement: ast.stmt) -> list[tuple[str, object]]:
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return [(name, getattr(value, "value", None))]
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            return [(name, getattr(value, "value", None))]
-    return []

@@ -12,7 +12,7 @@ from ...index import Index, build
 from ...nodes import walk
 from ...parsed_file import ParsedFile
 from ...scopes import resolve
-from ...syntax import is_elif, is_pure, name_of
+from ...syntax import caught, is_elif, is_pure, name_of
 
 if TYPE_CHECKING:
     from ...index import Index
@@ -193,9 +193,8 @@ def _follows_import(index: Index, node: ast.AST, package: str) -> bool:
 
 def _catches(handler: ast.ExceptHandler) -> bool:
     """Return True if `handler` catches a failed import and goes on."""
-    kinds = [n.id for n in walk(handler.type) if isinstance(n, ast.Name)] if handler.type else []
-    is_caught = not kinds or not _HANDLED.isdisjoint(kinds)
-    return is_caught and not any(isinstance(part, ast.Raise) for part in handler.body)
+    goes_on = not any(isinstance(part, ast.Raise) for part in handler.body)
+    return goes_on and not _HANDLED.isdisjoint(caught(handler))
 
 
 def _imports(statement: ast.stmt, package: str) -> bool:

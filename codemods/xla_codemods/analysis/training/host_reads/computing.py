@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
-from ...syntax import name_of
+from ...syntax import caught, name_of
 from .formatted import is_text
 from .functions import is_tried
 
@@ -189,18 +189,12 @@ def is_caught(script: Script, node: ast.AST) -> bool:
         if isinstance(ancestor, _LOOPS):
             kinds = _RAISED
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
-            if any(_catches(handler, kinds) for handler in ancestor.handlers):
+            if any(not kinds.isdisjoint(caught(handler)) for handler in ancestor.handlers):
                 return True
         if isinstance(ancestor, (ast.With, ast.AsyncWith)) and child in ancestor.body:
             if any("suppress" in ast.unparse(item.context_expr) for item in ancestor.items):
                 return True
     return False
-
-
-def _catches(handler: ast.ExceptHandler, kinds: frozenset[str]) -> bool:
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    every = "Exception" in kinds
-    return any(every if kind is None else getattr(kind, "id", "") in kinds for kind in caught)
 
 
 def kept_extreme(script: Script, test: ast.Compare) -> tuple[ast.If, str, ast.expr] | None:

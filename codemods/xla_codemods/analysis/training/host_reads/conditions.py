@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ...loops import STEP
 from ...nodes import walk
+from ...syntax import caught
 from ..turns import is_an_exit
 from .deferral import Deferral
 from .functions import callers_of, is_tried
@@ -142,7 +143,8 @@ def _may_catch(script: Script, raised: str) -> int:
     """Return the line after which the program may go on, or save the weights; 0 if there is none."""
     for node, _ in script.index.of(ast.Try):
         imports = all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Assign)) for s in node.body)
-        if not imports and any(_catches(script, handler, raised) for handler in node.handlers):
+        kinds = {kind for handler in node.handlers for kind in caught(handler)}
+        if not imports and any(_may_be(script, raised, kind) for kind in kinds):
             return node.lineno
         if any("save" in ast.unparse(s) for s in node.finalbody):
             return node.lineno
@@ -150,17 +152,12 @@ def _may_catch(script: Script, raised: str) -> int:
     return next((call.lineno for call, _ in suppressed), 0)
 
 
-def _catches(script: Script, handler: ast.ExceptHandler, raised: str) -> bool:
-    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or _may_be(script, raised, ast.unparse(kind)) for kind in caught)
-
-
-def _may_be(script: Script, raised: str, caught: str) -> bool:
-    """Return True if an error called `raised` may be one of those called `caught`."""
-    kinds = reach([raised], lambda kind: _bases(script, kind))
-    known = getattr(builtins, caught, None)
-    name = known.__name__ if isinstance(known, type) else caught  # `IOError` is `OSError`
-    return caught not in _INTERRUPTS and ("" in kinds or name in kinds)
+def _may_be(script: Script, raised: str, kind: str) -> bool:
+    """Return True if an error called `raised` may be one of those called `kind`."""
+    kinds = reach([raised], lambda error: _bases(script, error))
+    known = getattr(builtins, kind, None)
+    name = known.__name__ if isinstance(known, type) else kind  # `IOError` is `OSError`
+    return kind not in _INTERRUPTS and ("" in kinds or name in kinds)
 
 
 def _bases(script: Script, error: str) -> list[str]:
