@@ -86,9 +86,7 @@ class Tree:
 
     def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
         """What the expression `node` may be."""
-        return self.inference.value(
-            node, scope or (self.index.scope(node) if node else self.module)
-        )
+        return self.inference.value(node, scope)
 
     def class_around(self, node: ast.AST) -> ast.ClassDef | None:
         """Return the innermost class that `node` stands in."""

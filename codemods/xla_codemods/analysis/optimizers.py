@@ -30,7 +30,7 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
     dotted = file.dotted(node)
     if dotted is not None and not (file.project and file.project.holds(dotted)):
         return False
-    if isinstance(node, ast.Attribute) and _is_of_another_class(file, node.attr):
+    if isinstance(node, ast.Attribute) and file.cached(_is_of_another_class, node.attr):
         return False
     text = unparsed(node)
     if text in file.cached(_called):
@@ -70,14 +70,7 @@ def _zeroed(file: ParsedFile) -> frozenset[tuple[str, str]]:
 
 def _is_of_another_class(file: ParsedFile, field: str) -> bool:
     """Return True if a class of the program declares `field: Wrapper`, of a class without a base that has a step."""
-    known: dict[str, bool] = file.cached(_known_fields)
-    if field not in known:
-        known[field] = any(_declared(file, field))
-    return known[field]
-
-
-def _known_fields(file: ParsedFile) -> dict[str, bool]:
-    return {}
+    return any(_declared(file, field))
 
 
 def _declared(file: ParsedFile, field: str) -> Iterator[bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from itertools import chain
 from typing import TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -12,7 +11,7 @@ N = TypeVar("N", bound=Hashable)
 def reach(
     start: Iterable[N],
     step: Callable[[N], Iterable[N]],
-    stop: Callable[[N], bool] = lambda node: False,
+    stop: Callable[[N], bool] | None = None,
 ) -> dict[N, N | None]:
     """Return the nodes that `step` leads to from `start`, each with the node that led to it.
 
@@ -21,14 +20,18 @@ def reach(
     holds for is the last one.
     """
     reached: dict[N, N | None] = {}
-    work: list[N] = []  # grows meanwhile
-    found = ((node, other) for node in work for other in step(node))
-    for origin, node in chain(((None, node) for node in start), found):
-        if node not in reached:
-            reached[node] = origin
-            work.append(node)
-            if stop(node):
-                break
+    for node in start:
+        reached.setdefault(node, None)
+        if stop is not None and stop(node):
+            return reached
+    work = list(reached)  # grows meanwhile
+    for node in work:
+        for other in step(node):
+            if other not in reached:
+                reached[other] = node
+                work.append(other)
+                if stop is not None and stop(other):
+                    return reached
     return reached
 
 

@@ -90,8 +90,8 @@ class Inference:
             scope = self.scopes[node] = Scope(node, parent)
         return scope
 
-    def value(self, node: ast.AST | None, scope: Scope) -> Value:
-        """What the expression `node`, read in `scope`, may be."""
+    def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
+        """What the expression `node` may be, read in `scope`, or in the scope that it stands in."""
         if node is None:
             return UNKNOWN
         found = self._memo.get(node)
@@ -113,7 +113,7 @@ class Inference:
         self._active[node] = depth
         self._work += 1
         try:
-            result = handler(self, node, scope)
+            result = handler(self, node, scope or self.file.index.scope(node))
         finally:
             del self._active[node]
         if self._cycle >= depth:

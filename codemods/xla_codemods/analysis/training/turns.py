@@ -15,7 +15,7 @@ from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
-from ..nodes import walk
+from ..nodes import LEAVES, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
@@ -147,6 +147,8 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
         return found
 
     def step(node: ast.AST) -> list[ast.AST]:
+        if type(node) in LEAVES:
+            return []
         inside = kept(_always(script, node), around[node])
         for function in _run_by(script, node) if type(node) in _RUNNING else ():
             inside += kept(function.body, Turn(function, function.body))
