@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Union, cast
 
 import libcst as cst
@@ -27,7 +27,7 @@ from ..edits import (
 )
 from .branches import without_branch
 from .commas import behind, comma_with, comment, separator, with_comment, without
-from .filling import OPERANDS, Fill, has_parentheses
+from .filling import Fill, has_parentheses, with_parentheses
 from .pairing import written
 from .suites import (
     Nothing,
@@ -108,7 +108,7 @@ class Transformer(cst.CSTTransformer):
         if isinstance(original, cst.FormattedString):
             self.quotes.pop()
         if self.fresh:
-            updated = self._parenthesized(updated)
+            updated = with_parentheses(updated, self.fresh)
         result: Left = updated
         if isinstance(original, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
             result = self._line(original, updated)
@@ -174,24 +174,16 @@ class Transformer(cst.CSTTransformer):
         self.fresh.add(id(new))
         return new
 
-    def _parenthesized(self, node: Node) -> Node:
-        """`node` with parentheses around new operands that would otherwise be read differently."""
-        changes: dict[str, object] = {}
-        for name, wrapped in OPERANDS.get(type(node), ()):
-            operand = getattr(node, name)
-            if id(operand) in self.fresh:
-                changes[name] = wrapped(operand)
-        return node.with_changes(**changes) if changes else node
-
     def _expression(self, text: str, holes: Sequence[ast.expr]) -> cst.BaseExpression:
-        names = [_HOLE.format(k) for k in range(len(holes))]
         if '"' in self.quotes:  # which Python before 3.12 takes for the end of the f-string
             text = text.replace('"', "'")
-        new = cst.parse_expression(text.format(*names) if holes else text)
+        return cast(cst.BaseExpression, self._filled(cst.parse_expression, text, holes))
+
+    def _filled(self, parse: Callable[[str], Node], text: str, holes: Sequence[ast.expr]) -> Left:
         if not holes:
-            return new
-        filled = new.visit(Fill(dict(zip(names, (self._hole(hole) for hole in holes)))))
-        return cast(cst.BaseExpression, filled)
+            return parse(text)
+        names = [_HOLE.format(k) for k in range(len(holes))]
+        return parse(text.format(*names)).visit(Fill(dict(zip(names, map(self._hole, holes)))))
 
     def _hole(self, hole: ast.expr) -> cst.BaseExpression:
         node = self.nodes[hole]
@@ -199,12 +191,8 @@ class Transformer(cst.CSTTransformer):
 
     def _parsed(self, text: str, holes: Sequence[ast.expr] = ()) -> list[Node]:
         """The statements of `text`."""
-        names = [_HOLE.format(k) for k in range(len(holes))]
-        module = cst.parse_module(text.format(*names) if holes else text)
-        if holes:
-            fill = Fill(dict(zip(names, (self._hole(hole) for hole in holes))))
-            module = module.visit(fill)
-        module = module.visit(_Indented(self.unit))
+        filled = cast(cst.Module, self._filled(cst.parse_module, text, holes))
+        module = filled.visit(_Indented(self.unit))
         body: list[Node] = list(module.body)
         if module.header and body:  # comments before the first statement
             lines = [*module.header, *getattr(body[0], "leading_lines", ())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import libcst as cst
 
@@ -16,51 +16,18 @@ class Fill(cst.CSTTransformer):
         super().__init__()
         self.values = values
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self.values.get(updated_node.value, updated_node)
+    def on_leave(self, original_node: Node, updated_node: Node) -> Node:  # type: ignore[override]
+        """Return the expression for a name, and other nodes with parentheses around such expressions."""
+        if isinstance(updated_node, cst.Name):
+            return self.values.get(updated_node.value, updated_node)
+        return with_parentheses(updated_node, {id(value) for value in self.values.values()})
 
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(value=_atom(updated_node.value))
 
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        value = updated_node.value
-        if isinstance(original_node.value, cst.Name) and value is not original_node.value:
-            return updated_node.with_changes(value=_bare(value))
-        return updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        return updated_node.with_changes(func=_atom(updated_node.func))
-
-    def leave_Subscript(
-        self, original_node: cst.Subscript, updated_node: cst.Subscript
-    ) -> cst.Subscript:
-        return updated_node.with_changes(value=_atom(updated_node.value))
-
-    def leave_UnaryOperation(
-        self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation
-    ) -> cst.UnaryOperation:
-        return updated_node.with_changes(expression=_operand(updated_node.expression))
-
-    def leave_BinaryOperation(
-        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
-    ) -> cst.BinaryOperation:
-        return updated_node.with_changes(
-            left=_operand(updated_node.left), right=_operand(updated_node.right)
-        )
-
-    def leave_BooleanOperation(
-        self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation
-    ) -> cst.BooleanOperation:
-        return updated_node.with_changes(
-            left=_clause(updated_node.left), right=_clause(updated_node.right)
-        )
-
-    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
-        return updated_node.with_changes(
-            body=_branch(updated_node.body), test=_branch(updated_node.test)
-        )
+def with_parentheses(node: Node, fresh: Collection[int]) -> Node:
+    """Return `node` with parentheses around those of the `fresh` operands that would otherwise be read differently."""
+    operands = ((name, new, getattr(node, name)) for name, new in _OPERANDS.get(type(node), ()))
+    changes = {name: new(operand) for name, new, operand in operands if id(operand) in fresh}
+    return node.with_changes(**changes) if changes else node
 
 
 _BARE_IN_CALLS = (
@@ -75,6 +42,7 @@ _BARE_IN_CALLS = (
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return an argument without its parentheses, since the call has some: `f(x / 2)`, of `(x / 2).item()`."""
+    node = _whole(node)
     match node:
         case cst.BaseExpression(
             lpar=[cst.LeftParen(whitespace_after=cst.SimpleWhitespace())],
@@ -137,7 +105,7 @@ def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 # Where an expression that took another's place may need parentheses, or no longer needs them.
-OPERANDS: dict[
+_OPERANDS: dict[
     type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
 ] = {
     cst.Attribute: (("value", _atom),),
@@ -151,7 +119,7 @@ OPERANDS: dict[
     cst.ComparisonTarget: (("comparator", _operand),),
     cst.IfExp: (("body", _branch), ("test", _branch)),
     cst.StarredElement: (("value", _operand),),
-    cst.Arg: (("value", _whole),),
+    cst.Arg: (("value", _bare),),
     cst.Assign: (("value", _whole),),
     cst.DictElement: (("value", _whole),),
     cst.Param: (("default", _whole),),

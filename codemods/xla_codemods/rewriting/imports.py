@@ -16,7 +16,7 @@ from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
 from ..analysis.syntax import is_pure, used_names
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
-from .chunks import first_line
+from .chunks import first_line, last_line
 from .optional_torch import inserted, insertions, is_imported
 from .presence_flags import (
     imported_as,
@@ -27,7 +27,7 @@ from .presence_flags import (
 )
 from .rewrite import rewrite
 
-_HOMES = ("torch", "torchvision", "apex", "timm", "transformers", "deepspeed", "bitsandbytes")
+_HOMES = frozenset("torch torchvision apex timm transformers deepspeed bitsandbytes".split())
 _IMPORTS = (ast.Import, ast.ImportFrom)
 
 
@@ -79,7 +79,7 @@ def _set_apart(wanted: list[str], source: Source, line: int, script: ParsedFile)
     """The blank lines around what takes the place of the only imports that a file had."""
     if not any(isinstance(node, _IMPORTS) for node in script.tree.body):
         return
-    if line and line in {_end(node) for node in source.tree.body if _is_prelude(node)}:
+    if line and line in {last_line(node) for node in source.tree.body if _is_prelude(node)}:
         wanted.insert(0, "")
     before = _blank_lines(script.source.lines, after_imports(script.tree, script))
     if source.lines[line:]:
@@ -116,7 +116,7 @@ def _make_a_section(
     wanted: list[str], imports: Sequence[ast.Import | ast.ImportFrom], line: int
 ) -> None:
     """Set the runtime's import apart from the standard library's before it, and from relative ones after it."""
-    before = [node for node in imports if _end(node) <= line]
+    before = [node for node in imports if last_line(node) <= line]
     if before and all(map(_is_of_the_library, before)):
         wanted.insert(0, "")
     elif imports[0].lineno == line + 1 and getattr(imports[0], "level", None):
@@ -143,9 +143,11 @@ def after_imports(tree: ast.Module, script: ParsedFile) -> int:
             return tree.body[anchor].lineno - 1
     if anchor is None:
         first = 1 if tree.body and _is_docstring(tree.body[0]) else 0
-        return _end(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
+        return (
+            last_line(tree.body[0]) if first else (first_line(tree.body[0]) - 1 if tree.body else 0)
+        )
     anchor = _last_before_the_runtime(tree, anchor)
-    line = _end(tree.body[anchor])
+    line = last_line(tree.body[anchor])
     behind = tree.body[anchor + 1 : anchor + 2]
     if behind and behind[0].lineno == line:  # `import numpy; numpy.random.seed(0)`
         return _begins_its_line(tree, anchor)
@@ -175,7 +177,7 @@ def _last_before_the_runtime(tree: ast.Module, anchor: int) -> int:
     """Return the index of the import after which isort places the runtime's, in the section of `anchor`."""
     last = anchor
     while last + 1 < len(tree.body) and isinstance(tree.body[last + 1], _IMPORTS):
-        if tree.body[last + 1].lineno > _end(tree.body[last]) + 1:
+        if tree.body[last + 1].lineno > last_line(tree.body[last]) + 1:
             break
         last += 1
     section = tree.body[anchor : last + 1]
@@ -195,18 +197,14 @@ def _sorts_after_the_runtime(node: ast.stmt, is_mixed: bool) -> bool:
 def _begins_its_line(tree: ast.Module, anchor: int) -> int:
     """The line before that of the statement `anchor`, where something that is no import shares it."""
     first = tree.body[anchor].lineno
-    while anchor and _end(tree.body[anchor - 1]) >= first:
+    while anchor and last_line(tree.body[anchor - 1]) >= first:
         anchor -= 1
         first = tree.body[anchor].lineno
     return first - 1
 
 
 def _brings_torch(node: ast.stmt) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        names = [node.module or ""]
-    else:
-        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-    return any(name.partition(".")[0] in _HOMES for name in names)
+    return isinstance(node, _IMPORTS) and not _HOMES.isdisjoint(packages(node))
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -215,10 +213,6 @@ def _is_docstring(node: ast.stmt) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
 
 
 def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:

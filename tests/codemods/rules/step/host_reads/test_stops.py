@@ -30,6 +30,10 @@ def after_migration(line: str, last: str = "pass") -> list[str]:
             "xla.later(lambda value=value: exit() if math.isnan(value) or math.isinf(value) else None)",
         ),
         (
+            "import os\nif loss.item() > 100: os._exit(3)",
+            "xla.later(lambda loss=loss: os._exit(3) if loss.item() > 100 else None)",
+        ),
+        (
             "if torch.isnan(loss): raise ValueError(f'{loss.item()} at {step}')",
             "xla.later(lambda loss=loss, step=step, isnan_loss=torch.isnan(loss): xla.stop(ValueError(f'{loss.item()} at {step}')) if isnan_loss else None)",
         ),
