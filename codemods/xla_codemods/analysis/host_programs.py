@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..patterns import Pattern
 from .projects.files import imports_in
 from .syntax import unparsed, walk_body
-from .training.tensors.device_tensors import losses
+from .training.tensors.losses import losses
 from .training.turns import in_each_step
 
 if TYPE_CHECKING:

@@ -329,11 +329,12 @@ class ParsedFile(Tree):
 
     def is_in_a_module(self, node: ast.AST) -> bool:
         """True if `node` stands in a class that is an nn.Module."""
-        return any(
-            isinstance(a, ast.ClassDef)
-            and MODULE in self.inference.base_kind(a, self.index.scope(a))
-            for a in self.ancestors(node)
-        )
+        return self.is_in_class_of(MODULE, node)
+
+    def is_in_class_of(self, kind: str, node: ast.AST) -> bool:
+        """Return True if `node` stands in a class whose objects are of this kind."""
+        classes = (a for a in self.ancestors(node) if isinstance(a, ast.ClassDef))
+        return any(kind in self.inference.base_kind(a, self.index.scope(a)) for a in classes)
 
     def is_device(self, node: ast.expr) -> bool:
         """True if `node` is a device, or a string that names one."""

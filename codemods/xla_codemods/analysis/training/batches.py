@@ -20,7 +20,7 @@ from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
 from ..scopes import ITERATED
-from ..syntax import keyword, name_of
+from ..syntax import keyword, name_of, position
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -103,7 +103,7 @@ class Batches:
             yield from (each for each in found or () if self._is_within(loop, each.node))
 
         reach([*self._own(loop), *fed], step)
-        first = min((use.node for use in host), key=_start, default=None)
+        first = min((use.node for use in host), key=position, default=None)
         parts = _on_host({part for _, part in moves}, {use.part for use in host})
         parts = () if self._is_zipped(loop) else parts
         return BatchFlow(bool(moves) and not host, tuple(move for move, _ in moves), first, parts)
@@ -161,7 +161,7 @@ class Batches:
             given = [b.value for b in self.script.reaching(read) if isinstance(b.node, ast.Assign)]
             if read.id not in stores:
                 stores[read.id] = [assign.value for assign in self._stores(read)]
-            before = (v for v in (*given, *stores[read.id]) if v and _end(v) <= _start(read))
+            before = (v for v in (*given, *stores[read.id]) if v and _end(v) <= position(read))
             if not any(map(self._moving, before)):
                 yield read, path
 
@@ -258,7 +258,7 @@ class Batches:
         for target in kept:
             if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
                 reads = self.script.index.reads(target.value)
-                found += [use.of(read) for read in reads if _end(assign) <= _start(read)]
+                found += [use.of(read) for read in reads if _end(assign) <= position(read)]
         return found
 
     def _is_key(self, read: ast.Name) -> bool:
@@ -320,10 +320,6 @@ def _has_enumerate(node: ast.expr) -> bool:
             return True
         node = node.args[0]
     return False
-
-
-def _start(node: ast.AST) -> Place:
-    return node.lineno, node.col_offset  # type: ignore[attr-defined]
 
 
 def _end(node: ast.stmt | ast.expr) -> Place:

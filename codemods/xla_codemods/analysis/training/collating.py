@@ -11,7 +11,7 @@ from ...flow.closure import all_ends, reach
 from ...patterns import Pattern
 from ..nodes import walk
 from ..scopes import FunctionNode
-from ..syntax import name_of, walk_body
+from ..syntax import is_static, name_of, walk_body
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -57,12 +57,8 @@ def _called_so(script: ParsedFile) -> Iterator[FunctionNode]:
             _NAME.search(name) and (not inside or function.name == "__call__")
         ):
             required = len(function.args.args) - len(function.args.defaults)
-            if required == 1 + inside - _is_static(function):
+            if required == 1 + inside - is_static(function):
                 yield function
-
-
-def _is_static(function: ast.FunctionDef) -> bool:
-    return any(getattr(d, "id", "") == "staticmethod" for d in function.decorator_list)
 
 
 def moves_all(

@@ -85,7 +85,8 @@ from typing import TYPE_CHECKING
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.syntax import unparsed
-from ...analysis.training.tensors.device_tensors import is_term_of_a_loss, losses
+from ...analysis.training.tensors.device_tensors import is_term_of_a_loss
+from ...analysis.training.tensors.losses import losses
 from ...analysis.training.turns import turns
 from ...edits import Replace
 from ...finding import WARNING, Finding

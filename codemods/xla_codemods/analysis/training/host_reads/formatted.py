@@ -9,7 +9,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
-from ..tensors.device_tensors import losses
+from ..tensors.losses import losses
 from ..turns import is_an_exit
 
 if TYPE_CHECKING:

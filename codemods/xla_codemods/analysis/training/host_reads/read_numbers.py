@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...nodes import walk
 from ...syntax import keyword
-from ..tensors.device_tensors import is_device_tensor, losses
+from ..tensors.device_tensors import is_device_tensor
+from ..tensors.losses import losses
 
 if TYPE_CHECKING:
     from ...script import Script

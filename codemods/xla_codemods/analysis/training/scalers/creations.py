@@ -55,7 +55,7 @@ def creations(script: ParsedFile) -> Iterator[Creation]:
         last = name_of(func)
         if last not in names or script.dotted(func, scope) not in MAKERS:
             continue
-        if not in_a_scaler(script, call) and not _is_for_another_device(call):
+        if not script.is_in_class_of(SCALER, call) and not _is_for_another_device(call):
             yield _creation(script, call)
 
 
@@ -130,11 +130,6 @@ def bound_to(script: ParsedFile, creation: Creation) -> list[ast.expr]:
     ]
 
 
-def bound_names(creation: Creation) -> Iterator[str]:
-    """The names and attributes that a scaler alone is bound to."""
-    yield from (last_name(target) for target in targets_of(creation.statement))
-
-
 def leaves_the_file(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` is returned by a function that nothing in this file calls."""
     statement = script.statement(node)
@@ -143,15 +138,6 @@ def leaves_the_file(script: ParsedFile, node: ast.expr) -> bool:
         isinstance(statement, ast.Return)
         and function is not None
         and not script.index.calls_of(function.name)
-    )
-
-
-def in_a_scaler(script: ParsedFile, node: ast.AST) -> bool:
-    """True if `node` stands in a class that derives from GradScaler."""
-    return any(
-        isinstance(a, ast.ClassDef)
-        and SCALER in script.inference.base_kind(a, script.index.scope(a))
-        for a in script.ancestors(node)
     )
 
 

@@ -34,7 +34,7 @@ class _Folding:
     def scale(self, call: ast.Call) -> Iterator[Fixed]:
         """One `get_scale()`: compared at once, or kept in a name and compared later."""
         name = self._bound(call)
-        loads = self._loads(*name) if name is not None else []
+        loads: list[ast.expr] = [*self.script.index.reads_of(*name)] if name is not None else []
         folded = [self._comparison(node) for node in (loads or [call])]
         for comparison in folded:
             if comparison is not None and comparison not in self.done:
@@ -89,7 +89,9 @@ class _Folding:
             yield node, (Replace(parent, text, others),)
         elif isinstance(parent, ast.BoolOp) and self._decides(parent, truth):
             yield from self._fold(parent, truth)
-        elif (name := self._bound(node)) is not None and (loads := self._loads(*name)):
+        elif (name := self._bound(node)) is not None and (
+            loads := self.script.index.reads_of(*name)
+        ):
             for load in loads:
                 yield from self._fold(load, truth)
             yield self._removed(node)
@@ -117,7 +119,7 @@ class _Folding:
             parent.test is node
         )
 
-    def _bound(self, node: ast.expr) -> tuple[str, Scope] | None:
+    def _bound(self, node: ast.expr) -> tuple[Scope, str] | None:
         """The local name that `node` is bound to, if nothing else is."""
         statement = self.script.parent(node)
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
@@ -130,12 +132,7 @@ class _Folding:
             b.value in self.scales or b.value is node for b in scope.bindings.get(target.id, ())
         ):
             return None
-        return target.id, scope
-
-    def _loads(self, name: str, home: Scope) -> list[ast.expr]:
-        """Where the local `name` of `home` is read."""
-        uses = self.script.index.names_of(home, name)
-        return [node for node, _ in uses if isinstance(node.ctx, ast.Load)]
+        return scope, target.id
 
     def _removed(self, node: ast.expr) -> Fixed:
         statement = self.script.statement(node)

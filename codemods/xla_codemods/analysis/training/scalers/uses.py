@@ -20,10 +20,8 @@ from ..replication import Replication
 from .branches import Changes, vanishes
 from .creations import (
     Creation,
-    bound_names,
     bound_to,
     creations,
-    in_a_scaler,
     last_name,
     leaves_the_file,
 )
@@ -111,7 +109,7 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
     for node, scope in script.index.of(ast.Attribute):
         if node.attr in names and isinstance(node.ctx, ast.Load) and node not in seen:
             kinds = script.value(node, scope).kinds
-            if (not kinds or SCALER in kinds) and not in_a_scaler(script, node):
+            if (not kinds or SCALER in kinds) and not script.is_in_class_of(SCALER, node):
                 return True
     for asking in ("getattr", "hasattr"):
         for call, _ in script.index.calls_of(asking):
@@ -147,7 +145,9 @@ def _gives_a_scaler(script: ParsedFile, value: ast.expr, scope: Scope) -> bool:
 
 def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
     """Yield names, attributes and subscripts that are a scaler when they are read (or deleted)."""
-    bound = {name for creation in creations for name in bound_names(creation)}
+    bound = {
+        name for creation in creations for name in map(last_name, targets_of(creation.statement))
+    }
     bound |= {text.rpartition(".")[2] for text in scalers_by_use(script)}
     index = script.index
     nodes: list[tuple[ast.Name | ast.Attribute | ast.Subscript, Scope]] = [
@@ -164,7 +164,7 @@ def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple
         value = script.value(node, scope)
         if value.has(TENSOR) or isinstance(value.definition, ast.ClassDef):
             continue
-        if not in_a_scaler(script, node):
+        if not script.is_in_class_of(SCALER, node):
             yield node, scope
 
 

@@ -36,7 +36,8 @@ class Counters:
     def loops(self) -> set[ast.AST]:
         """Loops each turn of which is a separate graph: those that train, those that evaluate, and those that yield."""
         training = self.script.training
-        return {loop for loop in map(self._yields, self._yielding) if loop is not None} | {
+        yields = (node for node, _ in self.script.index.of(ast.Yield))
+        return {loop for loop in map(self._yields, yields) if loop is not None} | {
             loop.node
             for loop in training.loops
             if isinstance(loop.node, _LOOPS)
@@ -48,11 +49,6 @@ class Counters:
                 )
             )
         }
-
-    @property
-    def _yielding(self) -> list[ast.AST]:
-        """What makes a function a generator, of a script that has training loops for its batches."""
-        return [node for node, _ in self.script.index.of(ast.Yield)]
 
     def _yields(self, node: ast.AST) -> ast.AST | None:
         """The innermost loop of the generator that `node` yields in: what iterates over it steps between its turns."""

@@ -265,16 +265,11 @@ def _is_for_autocast(script: Script, value: ast.expr) -> bool:
             case ast.IfExp():
                 continue
             case ast.keyword():
-                call = script.parent(ancestor)
-                return isinstance(call, ast.Call) and _is_autocast(call)
+                return _calls_autocast(script.parent(ancestor))
             case ast.Assign(targets=[target]):
                 return _only_autocast(script, target)
         return False
     return False
-
-
-def _is_autocast(call: ast.Call) -> bool:
-    return name_of(call.func) in _AUTOCAST
 
 
 def _only_autocast(script: Script, target: ast.expr) -> bool:
@@ -290,4 +285,4 @@ def _only_autocast(script: Script, target: ast.expr) -> bool:
 
 
 def _calls_autocast(call: ast.AST | None) -> bool:
-    return isinstance(call, ast.Call) and _is_autocast(call)
+    return isinstance(call, ast.Call) and name_of(call.func) in _AUTOCAST

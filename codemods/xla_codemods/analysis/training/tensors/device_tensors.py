@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
     ACCEL,
-    ACCELERATOR,
     ARRAY,
     BATCH,
     HOST,
@@ -29,7 +27,6 @@ from ...inference.values import (
 )
 from ...loops import is_called_a_model
 from ...nodes import walk
-from ...optimizers import scaling_steps
 from ...syntax import statements, unparsed
 from .computed import computing, gives_one_tensor, is_state
 from .losses import (
@@ -38,6 +35,7 @@ from .losses import (
     is_computed_with,
     is_handed_a_tensor,
     is_one_of_losses,
+    losses,
     returned_losses,
 )
 from .returned_tensors import tensor_arguments
@@ -68,7 +66,7 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
         return False
-    if value.kinds == {TENSOR} and is_computed_with(script, node, losses(script)):
+    if value.kinds == {TENSOR} and is_computed_with(script, node):
         return True
     if isinstance(node, (ast.Name, ast.Attribute)):
         return _is_backwarded(script, node)
@@ -115,7 +113,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         return value.has(ACCEL)
     if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
         return True
-    if value.kinds <= {TENSOR} and is_computed_with(script, node, losses(script)):
+    if value.kinds <= {TENSOR} and is_computed_with(script, node):
         return True
     if not value.kinds and (arguments := tensor_arguments(script, node)):
         return [a for a in arguments if not script.value(a).kinds & _OTHERS] or False
@@ -395,23 +393,3 @@ def _terms(node: ast.expr) -> set[str]:
         case ast.Name(id=name):
             return {name}
     return set()
-
-
-def losses(script: Script) -> Iterator[ast.expr]:
-    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
-    `loss_scaler(loss, optimizer)`.
-    """
-    for call in scaling_steps(script):
-        yield call.args[0]
-    for call, _ in script.index.calls_of("backward"):
-        match call:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[loss]))
-            ):
-                yield loss
-            case ast.Call(func=ast.Attribute(value=owner), args=[loss, *_]) if script.value(
-                owner
-            ).has(ACCELERATOR):
-                yield loss
-            case ast.Call(func=ast.Attribute(value=owner)) if script.training.is_backward(call):
-                yield owner

@@ -10,8 +10,9 @@ from ....flow.closure import reach
 from ....flow.conditions import conditions
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
-from ...inference.values import ARRAY, HOST, MODULE, TENSOR, UNKNOWN
+from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOWN
 from ...nodes import walk
+from ...optimizers import scaling_steps
 from ...scopes import FunctionNode
 from ...syntax import dict_entries, unparsed
 from ..training import BACKWARD
@@ -126,17 +127,39 @@ _OF_OUTPUTS = frozenset(
 _OUTPUTS = frozenset({"logits", "loss", "last_hidden_state", "pooler_output"})
 
 
-def is_computed_with(script: Script, node: ast.expr, losses: Iterable[ast.expr]) -> bool:
-    """Return True if `node` is computed from a name of this function that one of `losses` is computed from, too."""
+def is_computed_with(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is computed from a name of this function that a loss is computed from, too."""
     function = script.function(node)
     is_led = function in called_in_steps(script)
     if not (is_led or script.runs_accelerated or uses_accelerate(script)):
         return False
-    known = script.cached(_known)
-    if function not in known:
-        own = [n for n in losses if isinstance(n, ast.Name) and script.function(n) is function]
-        known[function] = _names_behind(script, [*own, *returned_losses(script, function)])
-    return not known[function].isdisjoint(_names_behind(script, [node]))
+    known = script.cached(_names_behind_losses, function)
+    return not known.isdisjoint(_names_behind(script, [node]))
+
+
+def _names_behind_losses(script: Script, function: FunctionNode | None) -> frozenset[str]:
+    own = (n for n in losses(script) if isinstance(n, ast.Name) and script.function(n) is function)
+    return _names_behind(script, [*own, *returned_losses(script, function)])
+
+
+def losses(script: Script) -> Iterator[ast.expr]:
+    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
+    `loss_scaler(loss, optimizer)`.
+    """
+    for call in scaling_steps(script):
+        yield call.args[0]
+    for call, _ in script.index.calls_of("backward"):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Attribute(attr="scale"), args=[loss]))
+            ):
+                yield loss
+            case ast.Call(func=ast.Attribute(value=owner), args=[loss, *_]) if script.value(
+                owner
+            ).has(ACCELERATOR):
+                yield loss
+            case ast.Call(func=ast.Attribute(value=owner)) if script.training.is_backward(call):
+                yield owner
 
 
 def returned_losses(script: Script, function: FunctionNode | None) -> Iterator[ast.Name]:
@@ -164,11 +187,6 @@ def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
             for key, value in dict_entries(entries):
                 if key == "loss":
                     yield from _losses_in(value)
-
-
-def _known(script: Script) -> dict[FunctionNode | None, frozenset[str]]:
-    """Return an empty table: the names behind the losses of each function."""
-    return {}
 
 
 def is_computed_from_a_forward(script: Script, node: ast.expr) -> bool:
