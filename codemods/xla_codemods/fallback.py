@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .analysis.cuda_names import Import, Use, is_missing_package
 from .analysis.devices.cuda_only.presence import SysModules
 from .analysis.devices.guards import is_caught, is_guarded
-from .analysis.syntax import used_names
+from .analysis.syntax import imported_as, used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from .catalog.cuda import OF_A_MODULE
 from .catalog.families import is_cuda_only
@@ -107,8 +107,7 @@ def _is_required(script: Script, statement: Import) -> bool:
 def _is_idle(statement: Import, alias: ast.alias, used: set[str]) -> bool:
     home = statement.module or "" if isinstance(statement, ast.ImportFrom) else ""
     dotted = f"{home}.{alias.name}" if home else alias.name
-    name = alias.asname or alias.name.partition(".")[0]
-    return alias.name != "*" and name not in used and is_cuda_only(dotted)
+    return alias.name != "*" and imported_as(alias) not in used and is_cuda_only(dotted)
 
 
 def _is_asked_for(script: Script, use: Use) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
 from .projects.files import imports_in
-from .syntax import unparsed, walk_body
+from .syntax import imported_modules, unparsed, walk_body
 from .training.tensors.losses import losses
 from .training.turns import in_each_step
 
@@ -63,7 +63,7 @@ def is_program_without_torch(script: ParsedFile) -> bool:
 
     To a code generator or a launcher the name of a device is a word, that others read.
     """
-    if any(not _is_without_torch(script, name) for name in _imported(script.tree)):
+    if any(not _is_without_torch(script, name) for name in _imported(script)):
         return False
     project = script.project
     if project.is_alone:
@@ -152,7 +152,7 @@ def _is_one(script: Script) -> bool:
     return (
         _DEVICES.search(script.source.text) is None
         and _runs(script)
-        and all(map(_is_known, _imported(script.tree)))
+        and all(map(_is_known, _imported(script)))
         and not script.runs_accelerated  # last: the answer depends on other modules
     )
 
@@ -166,7 +166,7 @@ def _is_a_test(script: Script) -> bool:
         _DEVICES.search(script.source.text) is None
         and (
             _TEST_FILE.fullmatch(os.path.basename(script.path)) is not None
-            or not _TEST_LIBRARIES.isdisjoint(_imported(script.tree))
+            or not _TEST_LIBRARIES.isdisjoint(_imported(script))
         )
         and any(
             isinstance(node, ast.FunctionDef) and node.name.startswith("test")
@@ -189,12 +189,8 @@ def _runs(script: ParsedFile) -> bool:
     )
 
 
-def _imported(tree: ast.Module) -> Iterable[str]:
-    for node in walk_body(tree.body):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield "." * node.level + (node.module or "")
+def _imported(script: ParsedFile) -> Iterable[str]:
+    return (name for node in walk_body(script.tree.body) for name in imported_modules(node))
 
 
 def _is_known(module: str) -> bool:

@@ -42,6 +42,30 @@ def name_of(node: ast.AST | None) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+def root_of(node: ast.expr, *kinds: type[ast.AST]) -> ast.expr:
+    """Return `a` of `a.b.c`; with other `kinds`, `a` of `a[0]` too."""
+    while isinstance(node, kinds or ast.Attribute):
+        node = node.value  # type: ignore[attr-defined]
+    return node
+
+
+def imported_modules(node: ast.AST) -> list[str]:
+    """Return the modules that an import statement names, as they are written: `torch.nn`, `..utils`."""
+    if isinstance(node, ast.ImportFrom):
+        return ["." * node.level + (node.module or "")]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+def packages(node: ast.AST) -> set[str]:
+    """Return the top-level packages that an import statement names; none for a relative one."""
+    return {name.partition(".")[0] for name in imported_modules(node)} - {""}
+
+
+def imported_as(alias: ast.alias) -> str:
+    """Return the name that an import binds."""
+    return alias.asname or alias.name.partition(".")[0]
+
+
 def unparsed(node: ast.AST) -> str:
     """What `ast.unparse` gives, in a twentieth of the time for `model` and `self.model.encoder`."""
     names: list[str] = []

@@ -13,18 +13,12 @@ from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.nodes import children, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
-from ..analysis.syntax import is_pure, used_names
+from ..analysis.syntax import imported_as, imported_modules, is_pure, packages, used_names
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line, last_line
 from .optional_torch import inserted, insertions, is_imported
-from .presence_flags import (
-    imported_as,
-    only_complains,
-    packages,
-    presence_imports,
-    settled_flags,
-)
+from .presence_flags import only_complains, presence_imports, settled_flags
 from .rewrite import rewrite
 
 _HOMES = frozenset("torch torchvision apex timm transformers deepspeed bitsandbytes".split())
@@ -125,7 +119,7 @@ def _make_a_section(
 
 def _is_of_the_library(node: ast.stmt) -> bool:
     """Return True for imports of the standard library."""
-    names = packages(node) if isinstance(node, _IMPORTS) else set()
+    names = packages(node)
     return bool(names) and names <= sys.stdlib_module_names
 
 
@@ -169,8 +163,8 @@ def _place_without_torch(tree: ast.Module, imports: list[int], script: ParsedFil
 
 
 def _is_of_the_project(node: ast.stmt, script: ParsedFile) -> bool:
-    locate, path = script.project.modules.locate, script.path
-    return isinstance(node, _IMPORTS) and any(locate(name, path) for name in _homes(node))
+    locate, names = script.project.modules.locate, imported_modules(node)
+    return any(locate(name, script.path) for name in names if not name.startswith("."))
 
 
 def _last_before_the_runtime(tree: ast.Module, anchor: int) -> int:
@@ -204,7 +198,7 @@ def _begins_its_line(tree: ast.Module, anchor: int) -> int:
 
 
 def _brings_torch(node: ast.stmt) -> bool:
-    return isinstance(node, _IMPORTS) and not _HOMES.isdisjoint(packages(node))
+    return not _HOMES.isdisjoint(packages(node))
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -306,12 +300,6 @@ def _needs_stars(tree: ast.Module) -> bool:
 
 
 _DEVICES_BY_NAME = ("xla", "xla:0", "openxla")
-
-
-def _homes(node: ast.Import | ast.ImportFrom) -> list[str]:
-    if isinstance(node, ast.ImportFrom):
-        return [] if node.level else [node.module or ""]
-    return [alias.name for alias in node.names]
 
 
 def _idle_stars(

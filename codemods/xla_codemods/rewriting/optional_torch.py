@@ -11,6 +11,7 @@ from ..analysis.host_programs import WITHOUT_TORCH
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.nodes import walk
 from ..analysis.parsed_file import RUNTIME_IMPORT
+from ..analysis.syntax import imported_modules
 from ..source import Source
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -144,16 +145,12 @@ def _in_guard(guard: ast.stmt, early: list[ast.Name], brings_torch: Test) -> lis
 
 def _loads_without_torch(node: ast.stmt) -> bool:
     """Return True unless an import in `node` may load torch."""
-    names: list[str] = []
-    if isinstance(node, ast.Import):
-        names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-        names = ["." * node.level + (node.module or "")]
-    elif not isinstance(node, _FUNCTIONS):
-        fields = ("body", "orelse", "finalbody", "handlers")
-        return all(_loads_without_torch(s) for f in fields for s in getattr(node, f, []))
-    roots = {name.partition(".")[0] for name in names}
-    return roots <= sys.stdlib_module_names | WITHOUT_TORCH
+    roots = {name.partition(".")[0] for name in imported_modules(node)}
+    fields = ("body", "orelse", "finalbody", "handlers") if not isinstance(node, _FUNCTIONS) else ()
+    inside = (s for field in fields for s in getattr(node, field, []))
+    return roots <= sys.stdlib_module_names | WITHOUT_TORCH and all(
+        map(_loads_without_torch, inside)
+    )
 
 
 def _in_function(function: Function, name: str, brings_torch: Test) -> Iterator[Insertion]:

@@ -7,13 +7,9 @@ from collections.abc import Iterator
 
 from ..analysis.nodes import walk
 from ..analysis.parsed_file import ParsedFile
+from ..analysis.syntax import imported_as, packages
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
-
-
-def imported_as(alias: ast.alias) -> str:
-    """Return the name that an import binds."""
-    return alias.asname or alias.name.partition(".")[0]
 
 
 def settled_flags(
@@ -71,10 +67,3 @@ def presence_imports(guard: ast.Try) -> Iterator[ast.Import | ast.ImportFrom]:
         for statement in guard.body:
             if isinstance(statement, _IMPORTS) and packages(statement) != {"torch"}:
                 yield statement
-
-
-def packages(node: ast.Import | ast.ImportFrom) -> set[str]:
-    """Return the top-level packages that an import names; none for a relative import."""
-    if isinstance(node, ast.Import):
-        return {alias.name.partition(".")[0] for alias in node.names}
-    return set() if node.level else {(node.module or "").partition(".")[0]}

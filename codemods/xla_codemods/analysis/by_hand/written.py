@@ -13,6 +13,7 @@ from ..inference.library_types import RUNTIME, VENDORED
 from ..nodes import walk
 from ..once import once
 from ..scopes import STAR_EXPORTS
+from ..syntax import name_of, root_of, unparsed
 
 if TYPE_CHECKING:
     from ...finding import Finding
@@ -76,14 +77,8 @@ def undecided(script: Script) -> list[ast.Attribute | ast.Name]:
     names = [*script.index.of(ast.Attribute), *script.index.of(ast.Name)]
     for node, scope in names:
         if _dotted(node, homes) in _NAMES and script.dotted(node, scope) is None:
-            found.setdefault(_root(node), node)
+            found.setdefault(name_of(root_of(node)), node)
     return list(found.values())
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def as_written_by_hand(
@@ -134,14 +129,8 @@ def _imports(nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _dotted(node: ast.Attribute | ast.Name, homes: dict[str, str]) -> str:
-    names: list[str] = []
-    whole: ast.expr = node
-    while isinstance(whole, ast.Attribute):
-        names.append(whole.attr)
-        whole = whole.value
-    if not isinstance(whole, ast.Name) or whole.id not in homes:
-        return ""
-    return ".".join((homes[whole.id], *reversed(names)))
+    root = name_of(root_of(node))
+    return homes[root] + unparsed(node)[len(root) :] if root in homes else ""
 
 
 # The module of devices, steps and collectives.

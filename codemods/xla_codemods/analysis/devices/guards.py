@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
 from ..nodes import walk
-from ..syntax import caught
+from ..syntax import caught, root_of
 from .availability import AVAILABLE
 from .cuda_only.kernels import chooses_kernels
 
@@ -51,10 +51,8 @@ def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
     named = re.compile(_NICKNAMES.get(package, re.escape(package)), re.IGNORECASE)
     if _is_optional(script, node, named):
         return True
-    name = node
-    while isinstance(name, ast.Attribute):
-        name = name.value
-    imports = [b.node for b in script.bindings(name) if b.how == "import"]
+    root = root_of(node) if isinstance(node, ast.expr) else node
+    imports = [b.node for b in script.bindings(root) if b.how == "import"]
     return bool(imports) and all(
         _is_optional(script, each, named, is_import=True) for each in imports
     )

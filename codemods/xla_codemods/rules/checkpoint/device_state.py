@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword, name_of
+from ...analysis.syntax import keyword, name_of, root_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import Finding
@@ -113,10 +113,7 @@ def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 
 def _is_made_here(script: Script, call: ast.Call) -> bool:
     """True if what the state is loaded into, or a part of, is new and not on the device yet: `copy = cls(config)`."""
-    owner: ast.expr = call.func
-    while isinstance(owner, ast.Attribute):
-        owner = owner.value
-    return is_as_made(script, owner, call)
+    return is_as_made(script, root_of(call.func), call)
 
 
 def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:

@@ -96,7 +96,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.owners import own_methods
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.syntax import is_handed_on, keyword, root_of
 from ...edits import AddArgument, InsertBefore, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
@@ -193,9 +193,8 @@ def _is_patched(script: Script) -> bool:
 
 def _is_self(node: ast.expr) -> bool:
     """`self`, or a part of it: a model's own code, which follows its arguments."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id in {"self", "cls"}
+    root = root_of(node)
+    return isinstance(root, ast.Name) and root.id in {"self", "cls"}
 
 
 def _is_own(script: Script, method: ast.Attribute) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...nodes import walk
 from ...projects.attribute_uses import uses_of_function
-from ...syntax import name_of
+from ...syntax import name_of, root_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -36,16 +36,11 @@ def hands_to_an_extension(script: ParsedFile, test: ast.expr, body: Iterable[ast
 
 
 def _is_of_an_extension(script: ParsedFile, func: ast.expr) -> bool:
-    while isinstance(func, ast.Attribute):
-        func = func.value
-    if not isinstance(func, ast.Name):
-        return False
-    found = script.index.scope(func).find(func.id)
-    return found is not None and any(
+    return any(
         binding.dotted.partition(".")[0] not in _KNOWN
         and isinstance(binding.node, (ast.Import, ast.ImportFrom))
         and _is_tried(script, binding.node)
-        for binding in found[1]
+        for binding in script.bindings(root_of(func))
     )
 
 

@@ -12,7 +12,7 @@ from ...index import Index, build
 from ...nodes import walk
 from ...parsed_file import ParsedFile
 from ...scopes import resolve
-from ...syntax import caught, is_elif, is_pure, name_of
+from ...syntax import caught, is_elif, is_pure, name_of, packages
 
 if TYPE_CHECKING:
     from ...index import Index
@@ -102,7 +102,7 @@ def _branches(choice: ast.If | ast.IfExp) -> list[ast.AST]:
 
 def _uses(script: ParsedFile, part: ast.AST, package: str) -> bool:
     """Return True if `part` imports or uses `package`."""
-    if isinstance(part, ast.stmt) and _imports(part, package):
+    if package in packages(part):
         return True
     names = (node for node in walk(part) if isinstance(node, (ast.Name, ast.Attribute)))
     return any((script.dotted(name) or "").partition(".")[0] == package for name in names)
@@ -187,7 +187,7 @@ def _follows_import(index: Index, node: ast.AST, package: str) -> bool:
         isinstance(attempt, ast.Try)
         and statement in (*attempt.body, *attempt.orelse)
         and any(_catches(handler) for handler in attempt.handlers)
-        and any(_imports(part, package) for part in attempt.body)
+        and any(package in packages(part) for part in attempt.body)
     )
 
 
@@ -195,15 +195,6 @@ def _catches(handler: ast.ExceptHandler) -> bool:
     """Return True if `handler` catches a failed import and goes on."""
     goes_on = not any(isinstance(part, ast.Raise) for part in handler.body)
     return goes_on and not _HANDLED.isdisjoint(caught(handler))
-
-
-def _imports(statement: ast.stmt, package: str) -> bool:
-    match statement:
-        case ast.Import(names=names):
-            return any(alias.name.partition(".")[0] == package for alias in names)
-        case ast.ImportFrom(module=str(module), level=0):
-            return module.partition(".")[0] == package
-    return False
 
 
 def _only_refuses(body: list[ast.stmt]) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.closure import reach
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
+from ...syntax import root_of
 from ..tensors.device_tensors import is_device_tensor
 from .computing import (
     is_caught,
@@ -267,7 +268,7 @@ def _in_steps(
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if (
             name in _ADDING and parent.args[-1:] == [node]
         ):
-            root = _root(owner)
+            root = root_of(owner, ast.Subscript)
             if not passed_to(script, node) and is_owner(root, script):
                 if all(map(is_container, stored_in(script, root))):
                     if not isinstance(script.parent(parent), ast.Expr):
@@ -388,7 +389,7 @@ def _stored(deferral: Deferral, use: ValueUse, target: ast.expr) -> list[ValueUs
     match target:
         case ast.Tuple() | ast.List() if use.position and (part := part_of(target, *use.position)):
             return _stored(deferral, use._replace(position=None), part)
-        case ast.Subscript(value=owner) if is_owner(root := _root(owner), script):
+        case ast.Subscript(value=owner) if is_owner(root := root_of(owner, ast.Subscript), script):
             if not script.value(owner).kinds & {TENSOR, ARRAY}:
                 return [ValueUse(root, use.is_text, is_holder=True)]
             if not use.is_text:
@@ -442,10 +443,3 @@ def _returned(deferral: Deferral, use: ValueUse, statement: ast.Return) -> list[
     if not calls:
         deferral.refuse(f"`{function.name}` returns it, to callers that are not known here")
     return [ValueUse(call, use.is_text, use.position) for call in calls]
-
-
-def _root(owner: ast.expr) -> ast.expr:
-    """Return `history` of `history["loss"]`."""
-    while isinstance(owner, ast.Subscript):
-        owner = owner.value
-    return owner

@@ -6,7 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
+from ...flow import has_run
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
+from ...syntax import name_of, root_of
 from .sinks import STREAMS
 
 if TYPE_CHECKING:
@@ -30,15 +32,10 @@ def is_stable(script: Script, node: ast.AST) -> bool:
             is_set = any(not isinstance(other.ctx, ast.Load) for other, _ in others)
             return bool(named) and is_bound_once(script, owner) and not is_set
         case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
-            root: ast.expr = inner
-            last = ""
-            while isinstance(root, ast.Attribute):
-                last = last or root.attr
-                root = root.value
+            root = root_of(inner)
             if not isinstance(root, ast.Name) or not is_bound_once(script, root):
                 return False
-            value = script.value(inner)
-            return value.has(LOADER) or _LOADER.search(last or root.id) is not None
+            return script.value(inner).has(LOADER) or _LOADER.search(name_of(inner)) is not None
     return False
 
 
@@ -98,17 +95,14 @@ def may_be_changed(script: Script, name: str) -> bool:
 
 def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
     """True if `node` has a value in every step: a parameter, of the loop, or of a statement that stands above."""
-    blocks = [call, *script.ancestors(call)]
+    around = [call, *script.ancestors(call)]
     for binding in script.bindings(node):
         if binding.how == "parameter":
             return True
-        made = binding.node if isinstance(binding.node, ast.stmt) else None
-        made = made or script.statement(binding.node)
-        if made in blocks and isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
-            return True
-        for statement in blocks:
-            if isinstance(statement, ast.stmt):
-                block = script.block(statement)
-                if made in block and block.index(made) < block.index(statement):
-                    return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
+        made = script.statement(binding.node)
+        if made in around:
+            if isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
+                return True
+        elif has_run(made, call, script.parents):
+            return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
     return False

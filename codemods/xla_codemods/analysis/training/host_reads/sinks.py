@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...inference.makers import library_of, makers
 from ...nodes import walk
-from ...syntax import keyword, name_of, unparsed, walk_body
+from ...syntax import keyword, name_of, root_of, unparsed, walk_body
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -150,13 +150,11 @@ def logged_in_each_step(deferral: Deferral, owner: str) -> list[ast.Call]:
 
 def _tracker(call: ast.Call) -> ast.expr | None:
     """Return `run` of `run["loss"].append()`, `self.logger`, `Logger.current_logger()`."""
-    node = call.func.value if isinstance(call.func, ast.Attribute) else None
-    while isinstance(node, ast.Subscript):
-        node = node.value
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    node = root_of(call.func.value, ast.Subscript)
     inner = node.func if isinstance(node, ast.Call) and not (node.args or node.keywords) else node
-    while isinstance(inner, ast.Attribute):
-        inner = inner.value
-    return node if isinstance(inner, ast.Name) else None
+    return node if isinstance(root_of(inner), ast.Name) else None
 
 
 def _is_tested(script: Script, node: ast.AST) -> bool:

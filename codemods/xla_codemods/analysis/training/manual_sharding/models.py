@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Union
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ....patterns import Pattern
-from ...syntax import argument_for, name_of, parameters, returned, unparsed
+from ...syntax import argument_for, name_of, parameters, returned, root_of, unparsed
 from ..tensors.parameters_of import Sources
 from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules
 
@@ -129,7 +129,9 @@ class LeftModels:
                 yield from (binding.node for binding in self.script.reaching(node))
             case ast.Attribute(attr="module", value=owner):
                 yield owner
-            case ast.Attribute() if isinstance(root := _root(node), ast.Name):
+            case ast.Attribute() if isinstance(
+                root := root_of(node, ast.Attribute, ast.Subscript), ast.Name
+            ):
                 home = self.script.index.scope(root).find(root.id)
                 yield (home[0] if home else None, unparsed(node))
             case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _MOVES:
@@ -175,12 +177,6 @@ def _shared(call: ast.Call, function: FunctionNode) -> Iterator[tuple[ast.expr |
     for parameter in parameters(function):
         yield argument_for(parameter.arg, function, call, skip_self=False), parameter
     yield from ((call, value) for value in returned(function))
-
-
-def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node
 
 
 def _alone(script: Script) -> LeftModels:
