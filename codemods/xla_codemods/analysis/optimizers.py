@@ -28,7 +28,7 @@ def is_optimizer(file: ParsedFile, node: ast.expr) -> bool:
     if value.kinds and not (value.kinds == {INSTANCE} and file.inherits_unknown(value)):
         return False
     dotted = file.dotted(node)
-    if dotted is not None and not (file.project and file.project.holds(dotted)):
+    if dotted is not None and not file.project.holds(dotted):
         return False
     if isinstance(node, ast.Attribute) and file.cached(_is_of_another_class, node.attr):
         return False

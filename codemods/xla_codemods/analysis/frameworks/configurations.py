@@ -69,7 +69,7 @@ def of_node(script: Script, node: ast.expr) -> list[Configuration]:
     if isinstance(node, ast.Dict):
         table = plain(node)
         return [Configuration(table, "", node)] if is_configuration(table) else []
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and script.project:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [one for _, one in _files(script.project, node.value)]
     return []
 

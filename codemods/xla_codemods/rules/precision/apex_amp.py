@@ -299,7 +299,7 @@ def asked_for(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
 @RULE.file
 def missed(script: Script) -> Iterator[Finding]:
     """`if not HAVE_APEX: raise ...`, and other tests whether there is apex."""
-    if script.project and script.project.has("apex"):
+    if script.project.has("apex"):
         return
     refused = {}
     for statement, test in complaints(script.index, "apex"):

@@ -235,7 +235,7 @@ def _is_written_by_a_call(script: Script, node: ast.expr, parent: ast.Call | ast
     if call.args[:1] == [node] and _writes(name) and not is_method:
         return True
     received = receives(script, call, node)
-    function = script.project.function(script.dotted(func) or "") if script.project else None
+    function = script.project.function(script.dotted(func) or "")
     if received is None and function is not None:
         taken = parameter_for(node, function, call, skip_self=is_method)
         received = (function, taken) if taken is not None else None
