@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from .analysis.cuda_names import Import, Use, is_missing_package
 from .analysis.devices.cuda_only.presence import SysModules
 from .analysis.devices.guards import is_caught, is_guarded
+from .analysis.nodes import NAMED
 from .analysis.syntax import imported_as, used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from .catalog.cuda import OF_A_MODULE
@@ -137,10 +138,7 @@ def _is_asked_for(script: Script, use: Use) -> bool:
 
 def _is_a_decorator(script: Script, call: ast.Call) -> bool:
     around = script.parent(call)
-    return (
-        isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and call in around.decorator_list
-    )
+    return isinstance(around, NAMED) and call in around.decorator_list
 
 
 def _asks_for_each(script: Script, generator: ast.comprehension) -> bool:

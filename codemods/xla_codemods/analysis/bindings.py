@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Union
 
-from .nodes import children, walk
+from .nodes import CALLABLES, COMPREHENSIONS, DEFINITIONS, children, walk
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 Comprehension = Union[ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp]
@@ -62,11 +62,11 @@ class Collector:
         self.has_walrus = has_walrus
 
     def scope(self, node: ScopeNode) -> None:
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        if isinstance(node, COMPREHENSIONS):
             for generator in node.generators:
                 self.target(generator.target, "for", generator, generator.iter, (ITERATED,))
             return
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(node, CALLABLES):
             self.parameters(node.args)
         if not isinstance(node, ast.Lambda):
             self.block(node.body)
@@ -246,9 +246,7 @@ def walk_in_scope(node: ast.AST) -> Iterator[ast.AST]:
         current = stack.pop()
         yield current
         for child in children(current):
-            if not isinstance(
-                child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-            ):
+            if not isinstance(child, DEFINITIONS):
                 stack.append(child)
 
 

@@ -10,6 +10,7 @@ from ..catalog import HARMLESS, covering
 from ..catalog.families import NEXT, is_cuda_only, may_lead_to_one
 from ..edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap
 from ..finding import Finding
+from .nodes import NAMED
 from .scopes import MODULES, STAR_EXPORTS, WHOLLY_KNOWN, Scope, resolve
 from .type_tests import asks_for_types
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 # A statement that imports.
 Import = ast.Import | ast.ImportFrom
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Use(NamedTuple):
@@ -275,7 +275,7 @@ class Covered:
         for ancestor in self.script.ancestors(node):
             if within_statement and ancestor in self.open:
                 return True
-            if isinstance(ancestor, _DEFINITIONS) and ancestor in self.nodes:
+            if isinstance(ancestor, NAMED) and ancestor in self.nodes:
                 return True
             if any(_takes_away(edit, kept) for edit in self.gone.get(ancestor, ())):
                 return True

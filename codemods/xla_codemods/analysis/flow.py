@@ -11,9 +11,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
+from .nodes import DEFINITIONS, LOOPS
 from .scopes import Binding, Scope
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _HEADED = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
 _BLOCKS = ("body", "orelse", "finalbody")
 # Bindings that leave something of the old value, or may not be run.
@@ -43,9 +43,9 @@ def reaching(
     loops = [
         n
         for n, child in around.items()
-        if isinstance(n, _LOOPS) and _start(n) > first and child is not getattr(n, "iter", None)
+        if isinstance(n, LOOPS) and _start(n) > first and child is not getattr(n, "iter", None)
     ]
-    if isinstance(last.node, _LOOPS) and last.how == "for":
+    if isinstance(last.node, LOOPS) and last.how == "for":
         loops = [n for n in loops if n is not last.node]
     return [
         b
@@ -79,9 +79,7 @@ def _around(
         if parent is None:
             return None
         chain[parent] = child
-        if parent is not home.node and isinstance(
-            parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-        ):
+        if parent is not home.node and isinstance(parent, DEFINITIONS):
             return None
         child = parent
     return chain

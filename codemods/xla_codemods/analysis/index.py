@@ -13,15 +13,12 @@ from . import flow
 from .inference.expressions import EXPRESSIONS
 from .inference.inference import Inference
 from .inference.values import CLASS, Value
-from .nodes import CHILDREN, LEAVES
+from .nodes import CHILDREN, COMPREHENSIONS, DEFINITIONS, FUNCTIONS, LEAVES, NAMED
 from .scopes import Binding, FunctionNode, Scope, resolve
 from .syntax import CALLED_AS_INSTANCE, name_of, unparsed
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 
 
 class Tree:
@@ -101,7 +98,7 @@ class Tree:
     def function_of(self, func: ast.expr) -> FunctionNode | None:
         """Return the function or method of this file that a call of `func` runs; of an instance, `__call__` or `forward`."""
         value = self.value(func)
-        if isinstance(value.definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(value.definition, FUNCTIONS):
             return value.definition
         if isinstance(value.definition, ast.ClassDef) and not value.has(CLASS):
             found = (
@@ -277,7 +274,7 @@ class Index(Tree):
                 break
             passed.append(current)
             current = parents.get(current)
-            if isinstance(current, _FUNCTIONS):
+            if isinstance(current, FUNCTIONS):
                 found = current
                 break
         known.update(dict.fromkeys(passed, found))
@@ -338,12 +335,12 @@ def _walk(index: Index, node: ast.AST, scope: Scope) -> None:
 
 _ASKED_OFTEN = frozenset({ast.Call, ast.Name, ast.Attribute})  # for their scopes
 
-_OPENS = frozenset({*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef, ast.Lambda})
+_OPENS = frozenset({*DEFINITIONS, *COMPREHENSIONS})
 
 
 def _inside(child: ast.AST, opener: ast.AST) -> bool:
     """True if `child` is read in the scope that `opener` opens, not in the one around it."""
-    if isinstance(opener, (*_FUNCTIONS, ast.ClassDef)):
+    if isinstance(opener, NAMED):
         return isinstance(child, ast.stmt)
     if isinstance(opener, ast.Lambda):
         return child is opener.body

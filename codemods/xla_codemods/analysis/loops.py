@@ -8,15 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from ..patterns import Pattern
-from .nodes import CHILDREN, LEAVES
+from .nodes import CHILDREN, DEFINITIONS, LEAVES, LOOPS
 from .syntax import name_of
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
-# Loop statements.
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-# Nodes that open a scope.
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BARRIERS = frozenset({*LOOPS, *DEFINITIONS})
 
 # What hands on the elements of its first argument.

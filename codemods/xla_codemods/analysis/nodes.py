@@ -16,6 +16,14 @@ _PLAIN = frozenset(
 )
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+CALLABLES = (*FUNCTIONS, ast.Lambda)
+NAMED = (*FUNCTIONS, ast.ClassDef)  # definitions with a name
+DEFINITIONS = (*CALLABLES, ast.ClassDef)  # what has code of its own
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
 class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):
     """How to get the children of a node, by its type: found out once per type."""
 

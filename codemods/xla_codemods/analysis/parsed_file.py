@@ -25,7 +25,7 @@ from .inference.values import (
     TENSOR,
     Value,
 )
-from .nodes import walk
+from .nodes import FUNCTIONS, walk
 from .projects.callers import Callers
 from .projects.project import Modules, Project
 from .scopes import FunctionNode, Scope, resolve
@@ -295,7 +295,7 @@ class ParsedFile(Tree):
                     return True
             if isinstance(ancestor, (ast.arg, ast.AnnAssign)):
                 return child is ancestor.annotation
-            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(ancestor, FUNCTIONS):
                 return child is ancestor.returns
             if isinstance(ancestor, ast.stmt):
                 return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from .nodes import walk
+from .nodes import FUNCTIONS, walk
 
 _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -21,9 +21,7 @@ def first_statement(tree: ast.Module, does: Callable[[ast.AST], bool]) -> ast.st
 
 def _runs(tree: ast.Module, body: list[ast.stmt], does: Callable[[ast.AST], bool]) -> bool:
     """True if it is in these statements, or in functions of the module that they call."""
-    functions = {
-        n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
+    functions = {n.name: n for n in tree.body if isinstance(n, FUNCTIONS)}
     waiting: list[ast.stmt] = list(body)
     while waiting:
         for node in walk(waiting.pop()):

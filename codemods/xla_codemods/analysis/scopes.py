@@ -21,6 +21,7 @@ from .bindings import (
     ScopeNode,
     walk_in_scope,
 )
+from .nodes import FUNCTIONS
 
 # Read from the text: a line of a docstring that looks like one only makes a name less sure.
 _GLOBAL = Pattern(r"^[ \t]*global[ \t]+([\w, \t]+)", re.MULTILINE)
@@ -98,7 +99,7 @@ class Scope:
         """The function that this scope is, or lies in."""
         scope: Scope | None = self
         while scope is not None:
-            if isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(scope.node, FUNCTIONS):
                 return scope.node
             scope = scope.parent
         return None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from ..patterns import Pattern
-from .nodes import CHILDREN, LEAVES, walk
+from .nodes import CHILDREN, FUNCTIONS, LEAVES, walk
 from .scopes import FunctionNode
 
 
@@ -279,7 +279,7 @@ def is_handed_on(node: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> bool:
         return parent.test is not node
     if isinstance(parent, ast.Dict):
         return node in parent.values
-    if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(parent, FUNCTIONS):
         return node in parent.decorator_list
     return isinstance(parent, (ast.Return, ast.arguments, ast.Lambda))
 

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from ..analysis.bindings import Binding
+from ..analysis.nodes import FUNCTIONS
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, parameters
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
-
-# The nodes that define a function.
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Nodes(Protocol):

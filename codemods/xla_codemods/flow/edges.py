@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..analysis.bindings import ITERATED, Binding
+from ..analysis.nodes import FUNCTIONS
 from ..analysis.scopes import FunctionNode
 from ..analysis.syntax import (
     dict_entries,
@@ -18,7 +19,6 @@ from ..analysis.syntax import (
     walk_body,
 )
 from .calls import (
-    FUNCTIONS,
     File,
     Nodes,
     argument,

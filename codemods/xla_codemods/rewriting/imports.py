@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.devices.cuda_only.presence import SysModules
 from ..analysis.inference.library_types import RUNTIME, VENDORED
-from ..analysis.nodes import children, walk
+from ..analysis.nodes import NAMED, children, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
 from ..analysis.syntax import imported_as, imported_modules, is_pure, packages, used_names
@@ -286,7 +286,7 @@ def _needs_stars(tree: ast.Module) -> bool:
     for node in walk(tree):
         if isinstance(node, _IMPORTS):
             bound |= {imported_as(alias) for alias in node.names}
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        elif isinstance(node, NAMED):
             bound.add(node.name)
         elif isinstance(node, ast.arg):
             bound.add(node.arg)

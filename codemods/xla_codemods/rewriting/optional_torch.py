@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from ..analysis.host_programs import WITHOUT_TORCH
 from ..analysis.inference.library_types import RUNTIME, VENDORED
-from ..analysis.nodes import walk
+from ..analysis.nodes import FUNCTIONS, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT
 from ..analysis.syntax import imported_modules
 from ..source import Source
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ENDS = frozenset({"exit", "_exit", "quit"})
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -97,7 +96,7 @@ def insertions(
 def _functions(body: list[ast.stmt]) -> Iterator[Function]:
     """Yield the functions of a module, and the methods of its classes."""
     for node in body:
-        if isinstance(node, _FUNCTIONS):
+        if isinstance(node, FUNCTIONS):
             yield node
         else:
             for field in ("body", "orelse", "finalbody", "handlers"):
@@ -146,7 +145,7 @@ def _in_guard(guard: ast.stmt, early: list[ast.Name], brings_torch: Test) -> lis
 def _loads_without_torch(node: ast.stmt) -> bool:
     """Return True unless an import in `node` may load torch."""
     roots = {name.partition(".")[0] for name in imported_modules(node)}
-    fields = ("body", "orelse", "finalbody", "handlers") if not isinstance(node, _FUNCTIONS) else ()
+    fields = ("body", "orelse", "finalbody", "handlers") if not isinstance(node, FUNCTIONS) else ()
     inside = (s for field in fields for s in getattr(node, field, []))
     return roots <= sys.stdlib_module_names | WITHOUT_TORCH and all(
         map(_loads_without_torch, inside)
@@ -176,7 +175,7 @@ def _in_function(function: Function, name: str, brings_torch: Test) -> Iterator[
 
 def _innermost(function: Function, uses: set[ast.Name]) -> Function:
     """Return the innermost function that contains some of `uses` in its body."""
-    inner = [n for n in walk(function) if isinstance(n, _FUNCTIONS)]
+    inner = [n for n in walk(function) if isinstance(n, FUNCTIONS)]
     return next(n for n in reversed(inner) if any(uses.intersection(walk(s)) for s in n.body))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
-from ..nodes import walk
+from ..nodes import NAMED, walk
 from ..syntax import caught, root_of
 from .availability import AVAILABLE
 from .cuda_only.kernels import chooses_kernels
@@ -37,7 +37,6 @@ _ANY_ERROR = frozenset({"Exception", "BaseException", "AttributeError", "NameErr
 _RAISED = frozenset({"Exception", "BaseException", "RuntimeError"})
 _ONE = 2  # statements: an import, and the question
 _ATTEMPT = 6  # statements in a `try` that is about one thing
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def is_guarded(script: ParsedFile, node: ast.AST, dotted: str) -> bool:
@@ -98,7 +97,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
     In a `try` about this one thing: of a longer one the handler leaves more undone.
     """
     for child, ancestor in script.upward(node):
-        if isinstance(ancestor, _DEFINITIONS):
+        if isinstance(ancestor, NAMED):
             return False
         if isinstance(ancestor, ast.Try) and child in ancestor.body and len(ancestor.body) <= _ONE:
             return any(
@@ -112,7 +111,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
 
 def _substitutes(handler: ast.ExceptHandler) -> bool:
     """True if `handler` puts something in the place of what could not be imported, clears a flag, or leaves."""
-    kinds = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.Return, *_DEFINITIONS)
+    kinds = (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom, ast.Return, *NAMED)
     return any(isinstance(statement, kinds) for statement in handler.body)
 
 

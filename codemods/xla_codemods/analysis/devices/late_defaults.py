@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, InsertBefore, Replace
 from ...flow.calls import passed
-from ..nodes import walk
+from ..nodes import FUNCTIONS, walk
 from ..scopes import FunctionNode
 from ..syntax import defaults
 
@@ -61,7 +61,7 @@ def late_default(script: Script, node: ast.expr, text: str) -> tuple[Edit, ...]:
 def _default(script: Script, node: ast.expr) -> _Default | None:
     arguments = script.parent(node)
     function = script.parent(arguments) if isinstance(arguments, ast.arguments) else None
-    if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(function, FUNCTIONS):
         for parameter, default in defaults(function.args):
             if default is node:
                 return _Default(function, parameter, default)

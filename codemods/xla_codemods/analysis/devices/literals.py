@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..nodes import walk
+from ..nodes import CALLABLES, walk
 from .availability import whole_choice
 from .checks.pieces import pieces
 from .literal_context import KEPT, NAME, SINK, place
@@ -63,7 +63,7 @@ class DeviceLiterals:
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.arguments, ast.ClassDef)):
                 return True
-            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            if isinstance(ancestor, CALLABLES):
                 return False
         if any(self.script.index.calls_of(name) for name in _LAUNCHES):
             return True

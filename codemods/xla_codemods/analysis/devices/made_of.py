@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
 from ..inference.library_types import RUNTIME
+from ..nodes import FUNCTIONS
 from ..scopes import Scope
 from ..syntax import class_values, position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
@@ -82,7 +83,7 @@ class MadeOf:
         for binding in self.script.bindings(node):
             if binding.how == "parameter":
                 function = self.script.parents[self.script.parents[binding.node]]
-                if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if not isinstance(function, FUNCTIONS):
                     continue
                 for call in calls_by_name(self.script, function):
                     given = argument(self.script, node.id, function, call)

@@ -13,6 +13,7 @@ from ...flow.calls import File, argument, calls_by_name, passed
 from ...flow.closure import reach
 from .. import flow
 from ..loops import is_called_a_loader
+from ..nodes import FUNCTIONS
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from ..syntax import (
     argument_for,
@@ -238,9 +239,7 @@ class Inference:
 
     def _attribute(self, binding: Binding, home: Scope) -> Value:
         """Return the value of one binding in a class when it is read: for a property, the value that it returns."""
-        if binding.how == "def" and isinstance(
-            binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)
-        ):
+        if binding.how == "def" and isinstance(binding.node, FUNCTIONS):
             if any(name_of(d) in _PROPERTIES for d in binding.node.decorator_list):
                 return self.returned(binding.node, home)
         return self.bound(binding, home)
@@ -256,7 +255,7 @@ class Inference:
             self._attributes[definition] = found
             has_buffers = "register_buffer" in scope.text
             for method in definition.body:
-                if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and method.args.args:
+                if isinstance(method, FUNCTIONS) and method.args.args:
                     inner = self.inner(method, scope)
                     this = method.args.args[0].arg
                     for attribute, binding in attributes_bound(method, this, has_buffers):
@@ -295,7 +294,7 @@ class Inference:
         assert isinstance(binding.node, ast.arg)
         if isinstance(function, ast.Lambda):
             return UNKNOWN
-        assert isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
+        assert isinstance(function, FUNCTIONS)
         outer = scope.parent or scope
         owner = outer.node
         first = function.args.args[0] if function.args.args else None
@@ -365,7 +364,7 @@ class Inference:
         if isinstance(node, ast.ClassDef):
             self.inner(node, scope)
             return Value(frozenset({CLASS}), definition=node)
-        assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        assert isinstance(node, FUNCTIONS)
         self.inner(node, scope)
         return Value(frozenset({FUNCTION}), definition=node)
 
@@ -393,7 +392,7 @@ class Inference:
         for owner in self.lineage(definition):
             scope = self.scopes[owner]
             for binding in scope.bindings.get(name, ()):
-                if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if isinstance(binding.node, FUNCTIONS):
                     return binding.node, scope
         return None
 

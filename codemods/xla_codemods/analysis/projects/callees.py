@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..inference.values import CLASS
+from ..nodes import FUNCTIONS
 from ..once import once
 from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
     from .project import Modules, Project
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # Functions that call another function, in a separate process or later.
 PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")
 _SPAWNING = frozenset({"spawn", "start_processes", "launch"})
@@ -116,7 +116,7 @@ class Callees:
             around = index.class_around(func)
             return self.method(index, around, func.attr, 1) if around is not None else None
         value = index.value(func)
-        if isinstance(value.definition, _FUNCTIONS):
+        if isinstance(value.definition, FUNCTIONS):
             return self.target(index, value.definition)
         if isinstance(value.definition, ast.ClassDef):
             name = ("__init__",) if value.has(CLASS) else tuple(sorted(CALLED_AS_INSTANCE))
@@ -140,7 +140,7 @@ class Callees:
         home, node = found
         if isinstance(node, ast.ClassDef):
             return self.method(home, node, "__init__")
-        return Target(home, node, None) if isinstance(node, _FUNCTIONS) else None
+        return Target(home, node, None) if isinstance(node, FUNCTIONS) else None
 
     def defined(self, index: Index, dotted: str) -> tuple[Index, ast.AST] | None:
         """The function or class that `dotted` names in the module `index`, with its module."""
@@ -163,7 +163,7 @@ class Callees:
         """Return the method `name` of a class or its bases, also in other modules; `first` is 1 for `super()`."""
         for home, owner in self.lineage(index, definition)[first:]:
             for statement in owner.body:
-                if isinstance(statement, _FUNCTIONS) and statement.name == name:
+                if isinstance(statement, FUNCTIONS) and statement.name == name:
                     return Target(home, statement, owner)
         return None
 
@@ -216,7 +216,7 @@ class Callees:
 
     def target(self, index: Index, function: ast.AST) -> Target | None:
         """Return `function` of the module `index` with its class; None if the node is no function."""
-        if not isinstance(function, _FUNCTIONS):
+        if not isinstance(function, FUNCTIONS):
             return None
         around = index.scope(function).node
         return Target(index, function, around if isinstance(around, ast.ClassDef) else None)

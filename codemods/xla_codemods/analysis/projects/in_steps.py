@@ -16,15 +16,12 @@ from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import MODULE
 from ..loops import scaled_by_name
-from ..nodes import walk
+from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..once import once
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for, name_of, position, walk_body
 
-_DEFINED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_REPEATED = (*_LOOPS, *_FUNCTIONS)
+_REPEATED = (*LOOPS, *FUNCTIONS)
 _LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
 
 
@@ -91,7 +88,7 @@ def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
     steps = {around for call, _ in home.calls_of("step") for _, around in above(call, home)}
 
     def around(call: ast.AST) -> list[ast.AST]:
-        loops = (around for _, around in above(call, home) if isinstance(around, _LOOPS))
+        loops = (around for _, around in above(call, home) if isinstance(around, LOOPS))
         return [] if any(loop in steps for loop in loops) else [*outer_calls(home, call)]
 
     return frozenset(reach(_own_backward_calls(home), around))
@@ -110,7 +107,7 @@ def is_repeated(calls: Iterable[ast.AST], home: Index) -> bool:
         return calls_and_receivers(function.name, home) if function is not None else []
 
     return any(
-        isinstance(around, _LOOPS) and child in around.body
+        isinstance(around, LOOPS) and child in around.body
         for call in reach(calls, outer)
         for child, around in above(call, home)
     )
@@ -141,13 +138,13 @@ def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
     for child, around in above(node, home):
         if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
             return
-        if isinstance(around, _LOOPS) and child in around.body:
+        if isinstance(around, LOOPS) and child in around.body:
             yield around
 
 
 def above(node: ast.AST, home: Index) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Yield the nodes around `node`, each with its parent, up to the function or class around."""
-    return takewhile(lambda pair: not isinstance(pair[1], _DEFINED), home.upward(node))
+    return takewhile(lambda pair: not isinstance(pair[1], DEFINITIONS), home.upward(node))
 
 
 def tensor_behind(argument: ast.expr, index: Index) -> ast.expr | None:

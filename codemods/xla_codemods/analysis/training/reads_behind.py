@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
-from ..nodes import children, walk
+from ..nodes import FUNCTIONS, children, walk
 from ..syntax import name_of
 from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
@@ -42,7 +42,7 @@ def _is_in_a_context(script: Script, anchor: ast.stmt) -> bool:
         if isinstance(node, ast.With):
             if any(_is_context(script, item.context_expr) for item in node.items):
                 return True
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        elif isinstance(node, FUNCTIONS):
             decorated = any(_is_context(script, decorator) for decorator in node.decorator_list)
             return decorated or node.name in script.cached(_wrapped)
         elif isinstance(node, (ast.For, ast.While)):

@@ -18,10 +18,8 @@ from ..inference import library_types
 from ..inference.values import ACCELERATOR, MODULE, SCALER, TENSOR
 from ..loops import (
     BACKWARD,
-    DEFINITIONS,
     FORWARD,
     GRADIENTS,
-    LOOPS,
     MARK,
     STEP,
     LoopNode,
@@ -29,7 +27,7 @@ from ..loops import (
     is_called_a_model,
     outside_loops,
 )
-from ..nodes import walk
+from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..scopes import FunctionNode, Scope
 from ..syntax import keyword, name_of
@@ -375,7 +373,7 @@ class Training:
             if isinstance(ancestor, (ast.With, ast.AsyncWith)):
                 if any(self._is_no_grad(item.context_expr) for item in ancestor.items):
                     return True
-            elif isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            elif isinstance(ancestor, FUNCTIONS):
                 return any(self._is_no_grad(d) for d in ancestor.decorator_list)
         return False
 

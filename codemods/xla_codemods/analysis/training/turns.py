@@ -15,7 +15,7 @@ from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
-from ..nodes import LEAVES, walk
+from ..nodes import LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
@@ -27,7 +27,6 @@ from .training import BACKWARD, STEP
 if TYPE_CHECKING:
     from ..script import Script
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _RUNNING = frozenset({ast.Call, ast.Attribute})  # these may run a function
 # What is done now and then, by the names in its condition.
@@ -52,7 +51,7 @@ def turns(script: Script) -> tuple[Turn, ...]:
     found: list[Turn] = []
     if script.training.may_step:
         for loop in script.training.loops:
-            if isinstance(loop.node, _LOOPS) and loop.effects & {STEP, BACKWARD}:
+            if isinstance(loop.node, LOOPS) and loop.effects & {STEP, BACKWARD}:
                 found.append(Turn(loop.node, loop.node.body))
         found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
@@ -122,7 +121,7 @@ def evaluating(script: Script) -> tuple[Turn, ...]:
     return tuple(
         Turn(loop.node, loop.node.body)
         for loop in script.training.loops
-        if isinstance(loop.node, _LOOPS)
+        if isinstance(loop.node, LOOPS)
         and FORWARD in loop.effects
         and not loop.effects & {STEP, BACKWARD, GRADIENTS}
         and (loop.fed or loop in cut)

@@ -70,7 +70,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
-from ...analysis.nodes import walk
+from ...analysis.nodes import LOOPS, walk
 from ...analysis.syntax import keyword, name_of, root_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
@@ -132,7 +132,7 @@ def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:
     for around in script.ancestors(call):
         if around is function:
             break
-        if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
+        if isinstance(around, LOOPS):
             return False
     others = [
         node

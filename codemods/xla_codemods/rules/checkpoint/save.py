@@ -78,7 +78,7 @@ from ...analysis.inference.values import (
     STRING,
     TENSOR,
 )
-from ...analysis.nodes import walk
+from ...analysis.nodes import NAMED, walk
 from ...analysis.syntax import is_handed_on, is_literal, keyword, name_of, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank, rank_names
 from ...analysis.training.unmoved_modules import is_as_made
@@ -105,7 +105,6 @@ _SAVES_A_MODEL = Pattern(
 )
 
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _NO_RESULTS = frozenset({HOST, ARRAY, NUMBER, STRING, DATASET, LOADER, ARGUMENTS})
 _OPTIONS = Pattern(
     r"(?:\w+_)?args|opts?|options|config|cfg|hparams|(?:\w+_)?vocab(?:ulary|s)?|(?:\w+_)?tokenizer|datasets?"
@@ -186,7 +185,7 @@ def _before(script: Script, call: ast.Call) -> Iterator[ast.stmt]:
         block = script.block(statement)
         yield from reversed(block[: block.index(statement)])
         parent = script.parents.get(statement)
-        if not isinstance(parent, ast.stmt) or isinstance(parent, _DEFINITIONS):
+        if not isinstance(parent, ast.stmt) or isinstance(parent, NAMED):
             return
         statement = parent
 

@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.literal_context import NAME, SINK
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
-from ...analysis.nodes import walk
+from ...analysis.nodes import FUNCTIONS, walk
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.ranks.guards import mentions_rank, rank_names
 from ...finding import HIGH, Finding
@@ -113,7 +113,7 @@ def several_devices(script: Script) -> Iterator[Finding]:
 
 def _is_in_a_branch(script: Script, node: ast.expr) -> bool:
     for around in script.ancestors(node):
-        if isinstance(around, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(around, FUNCTIONS):
             return False
         if isinstance(around, (ast.If, ast.IfExp, ast.Match, ast.Dict, ast.Try)):
             return True

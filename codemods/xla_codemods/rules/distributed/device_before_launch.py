@@ -88,7 +88,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.workers import Workers
-from ...analysis.loops import LOOPS
+from ...analysis.nodes import FUNCTIONS, LOOPS
 from ...finding import HIGH, Finding
 from ...flow.calls import callers
 from ...flow.closure import reach
@@ -102,8 +102,7 @@ RULE = Rule("XLA618", "device-before-launch", effort=HIGH)
 
 _MESSAGE = "`{launch}` in line {line} cannot start processes on XLA after the device is used here: move the use into the function that the processes run"
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_DEFINITIONS = (*_FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 @RULE.call(
@@ -151,7 +150,7 @@ def _preceding(script: Script, node: ast.AST) -> Iterator[ast.stmt]:
             statements = getattr(outer, block, None)
             if isinstance(statements, list) and inner in statements:
                 yield from statements[: statements.index(inner)]
-        if isinstance(outer, _FUNCTIONS):
+        if isinstance(outer, FUNCTIONS):
             return
         inner = outer
 

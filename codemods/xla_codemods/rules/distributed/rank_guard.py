@@ -104,7 +104,7 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
-from ...analysis.nodes import walk
+from ...analysis.nodes import NAMED, walk
 from ...analysis.syntax import keyword
 from ...analysis.training.ranks.divergence import (
     has_replicas,
@@ -188,7 +188,7 @@ def _between_backward_and(script: Script, statement: ast.stmt) -> list[ast.stmt]
     """What runs between the last backward pass and `statement`, in its block and those around it; nothing behind a mark."""
     found: list[ast.stmt] = []
     node: ast.AST | None = statement
-    while isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
+    while isinstance(node, ast.stmt) and not isinstance(node, NAMED):
         for statement in reversed(before(script, node)):
             effects = script.training.effects_of([statement])
             if MARK in effects:
@@ -202,7 +202,6 @@ def _between_backward_and(script: Script, statement: ast.stmt) -> list[ast.stmt]
     return []
 
 
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 
 

@@ -91,8 +91,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.workers import Workers
-from ...analysis.loops import LOOPS
-from ...analysis.nodes import walk
+from ...analysis.nodes import CALLABLES, COMPREHENSIONS, LOOPS, walk
 from ...analysis.syntax import keyword
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -269,9 +268,9 @@ def _is_shared(script: Script, thing: ast.expr) -> bool:
 def _is_one_of_several(script: Script, call: ast.Call) -> bool:
     """True if a loop starts such processes, and does not wait for each before the next."""
     for ancestor in script.ancestors(call):
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(ancestor, CALLABLES):
             return False
-        if isinstance(ancestor, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
+        if isinstance(ancestor, COMPREHENSIONS):
             return True
         if isinstance(ancestor, LOOPS):
             return not any(

@@ -256,7 +256,7 @@ def _as_bfloat16(script: Script, call: ast.Call, half: ast.expr, theirs: str) ->
     if asks_availability(script, half):
         elsewhere = f'{kind} not in ("cpu", "cuda")'
     elif not is_literal(half, True):
-        is_one = isinstance(half, (ast.Name, ast.Attribute, ast.Call))
+        is_one = isinstance(half, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
         text = script.segment(half)
         elsewhere = f"{text if is_one else f'({text})'} and {elsewhere}"
         kept = Replace(half, f"{{0}} and {on_cuda}", (half,))

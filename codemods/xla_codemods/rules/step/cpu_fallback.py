@@ -55,6 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.nodes import LOOPS
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
@@ -77,7 +78,6 @@ RULE = Rule(
     behind={"no fallback": LIKELY, "launches": POSSIBLE},
 )
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LINALG = "cholesky det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
 _FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
 _SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta".split()
@@ -168,4 +168,4 @@ def _is_computed_each_time(script: Script, node: ast.AST) -> bool:
         return False
     if node in in_each_step(script) or script.function(node) in computing(script):
         return True
-    return any(isinstance(a, _LOOPS) for a in script.ancestors(node))
+    return any(isinstance(a, LOOPS) for a in script.ancestors(node))

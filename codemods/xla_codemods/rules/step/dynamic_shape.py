@@ -177,7 +177,7 @@ from typing import TYPE_CHECKING
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
-from ...analysis.nodes import walk
+from ...analysis.nodes import LOOPS, walk
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
@@ -228,7 +228,6 @@ RULE = Rule(
     },
 )
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _ELSEWHERE = ": move the call out of the step, or to the host"
 _FUNCTIONS = {
     "torch.argwhere": _ELSEWHERE,
@@ -540,7 +539,7 @@ def _runs_often(script: Script, node: ast.AST) -> bool:
     function = script.function(node)
     inside = takewhile(lambda around: around is not function, script.ancestors(node))
     is_called = function is not None and script.callers.take_part_in_steps(function)
-    return is_called or _is_in_forward(script, node) or any(isinstance(a, _LOOPS) for a in inside)
+    return is_called or _is_in_forward(script, node) or any(isinstance(a, LOOPS) for a in inside)
 
 
 def _is_in_forward(script: Script, node: ast.AST) -> bool:

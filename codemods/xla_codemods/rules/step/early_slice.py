@@ -57,7 +57,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.nodes import walk
+from ...analysis.nodes import LOOPS, walk
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
 from ...finding import Finding
@@ -69,7 +69,6 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA517", "early-slice", of_what_runs=True)
 
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MESSAGE = (
     "a negative slice start beyond the length of the tensor raises on XLA: limit the start to 0"
 )
@@ -82,7 +81,7 @@ def early_slice(script: Script) -> Iterator[Finding]:
         statement = script.parent(call)
         assert isinstance(statement, ast.Assign)
         name = ast.unparse(statement.targets[0])
-        loop = next(a for a in script.ancestors(call) if isinstance(a, _LOOPS))
+        loop = next(a for a in script.ancestors(call) if isinstance(a, LOOPS))
         for node in walk(loop):
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
                 if ast.unparse(node.value) != name or _is_asked(script, node, name):

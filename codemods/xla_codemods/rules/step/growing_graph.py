@@ -82,7 +82,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.nodes import walk
+from ...analysis.nodes import LOOPS, walk
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.syntax import unparsed
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss
@@ -200,7 +200,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
     kept = _kept_in(statement)
     if isinstance(kept, ast.Attribute):
         return _is_kept_in_an_object(script, kept, statement)
-    if not isinstance(kept, ast.Name) or not isinstance(turn, (ast.For, ast.AsyncFor, ast.While)):
+    if not isinstance(kept, ast.Name) or not isinstance(turn, LOOPS):
         return False
     if any(kept.id in _names(loss) for loss in losses(script)):
         return False

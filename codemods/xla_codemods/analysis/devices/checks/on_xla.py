@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ....flow.conditions import before, is_excluded, truth
 from ....flow.edges import sources
 from ....patterns import Pattern
-from ...nodes import walk
+from ...nodes import NAMED, walk
 from ..availability import AVAILABLE
 from ..cuda_only.kernels import chooses_kernels, is_among_kernels, is_answered_by_the_hardware
 
@@ -38,7 +38,6 @@ _TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT
 _OF_LIBRARIES = "is_torch_cuda_available"
 # There is one for each CUDA device: `if len(torch.cuda.default_generators) > 0:`.
 _GENERATORS = "torch.cuda.default_generators"
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 # Whether a test for CUDA stays as it is, so that it is False on XLA.
 Stays = Callable[["ParsedFile", ast.expr], bool]
@@ -67,7 +66,7 @@ def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bo
     about_run = of_what_runs or (
         isinstance(node, ast.Attribute) and script.dotted(node) == _GENERATORS
     )
-    names = [around.name for around in script.ancestors(node) if isinstance(around, _DEFINITIONS)]
+    names = [around.name for around in script.ancestors(node) if isinstance(around, NAMED)]
     if any(_OF_A_MAKE.search(name) and "cuda" not in name.lower() for name in names):
         return True  # `def _xpu_barrier():`
     if of_what_runs and not script.trains and script.source.mentions("tensorrt", "trt"):

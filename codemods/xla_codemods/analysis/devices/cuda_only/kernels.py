@@ -14,7 +14,7 @@ from ....flow.conditions import after, before
 from ....flow.edges import uses
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
-from ...nodes import walk
+from ...nodes import FUNCTIONS, walk
 from ...scopes import resolve
 from ...syntax import name_of
 from ..checks.pieces import pieces
@@ -344,7 +344,7 @@ def _called(function: ast.AST, home: Scope) -> Iterator[ast.AST]:
 
 
 def _is_plain(function: ast.AST, home: Scope) -> bool:
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if not isinstance(function, FUNCTIONS):
         return False
     text = "\n".join(map(ast.unparse, function.body))
     for helper in _called(function, home):

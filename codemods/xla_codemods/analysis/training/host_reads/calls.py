@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from ....edits import Edit, Replace, ReplaceStatement
 from ....listened import LISTENED
 from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
-from ...nodes import CHILDREN, walk
+from ...nodes import CHILDREN, COMPREHENSIONS, walk
 from ...optimizers import is_scaler
 from ..tensors.device_tensors import is_device_tensor
 from .computing import (
@@ -43,7 +43,6 @@ from .sinks import file_of, shown_to
 if TYPE_CHECKING:
     from ...script import Script
 
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 _SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
@@ -172,7 +171,7 @@ class _Later:
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, (*_NOT_MOVED, ast.Lambda)):
             self.deferral.refuse("it stands in a lambda, or is given a name in an expression")
-        elif isinstance(node, _COMPREHENSIONS) and self._is_later(node):
+        elif isinstance(node, COMPREHENSIONS) and self._is_later(node):
             self._comprehension(node)
         elif node in self.reads:
             assert isinstance(node, ast.Call)

@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from ...nodes import walk
+from ...nodes import CALLABLES, LOOPS, walk
 from ...syntax import caught, name_of
 from .formatted import is_text
 from .functions import is_tried
@@ -53,8 +53,6 @@ _TESTING = (
 )
 _EXTREMES = frozenset({"max", "min"})
 _OF_MATH = frozenset("exp log log10 log1p log2 sqrt".split())
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _OF_ALL = frozenset({"BaseException", "Exception"})
 # Errors of arithmetic and formatting.
 _RAISED = frozenset(
@@ -184,9 +182,9 @@ def is_caught(script: Script, node: ast.AST) -> bool:
     """
     kinds = _RAISED | _OF_ALL
     for child, ancestor in script.upward(node):
-        if isinstance(ancestor, _FUNCTIONS):
+        if isinstance(ancestor, CALLABLES):
             return False
-        if isinstance(ancestor, _LOOPS):
+        if isinstance(ancestor, LOOPS):
             kinds = _RAISED
         if isinstance(ancestor, ast.Try) and child in ancestor.body:
             if any(not kinds.isdisjoint(caught(handler)) for handler in ancestor.handlers):

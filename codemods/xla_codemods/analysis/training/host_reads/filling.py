@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
+from ...nodes import CALLABLES, LOOPS
 from ...syntax import keyword
 from .functions import is_tried
 from .holders import is_shared, key_of, reads_of, stored_in
@@ -26,8 +27,6 @@ _LIBRARIES = frozenset({"numpy", "torch"})
 _FACTS = frozenset({"dtype", "ndim", "shape", "size"})
 # What gives another name to the same elements.
 _VIEWS = frozenset("T flat numpy ravel reshape squeeze transpose view".split())
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SIMPLE = (
     *(ast.Name, ast.Constant, ast.BinOp, ast.Attribute, ast.Tuple),
     *(ast.expr_context, ast.operator),
@@ -85,8 +84,8 @@ def _is_made(script: Script, made: ast.expr | None) -> bool:
 
 def _outermost(script: Script, node: ast.AST) -> ast.stmt | None:
     """Return the outermost loop of the function around `node`."""
-    inside = takewhile(lambda a: not isinstance(a, _FUNCTIONS), script.ancestors(node))
-    return next(reversed([a for a in inside if isinstance(a, _LOOPS)]), None)
+    inside = takewhile(lambda a: not isinstance(a, CALLABLES), script.ancestors(node))
+    return next(reversed([a for a in inside if isinstance(a, LOOPS)]), None)
 
 
 def _is_a_fact(script: Script, load: ast.expr) -> bool:

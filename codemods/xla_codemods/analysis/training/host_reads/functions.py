@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....flow.calls import argument, callers
 from ....flow.closure import reach
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
-from ...nodes import walk
+from ...nodes import FUNCTIONS, walk
 from ...projects.attribute_uses import uses_elsewhere
 from ...projects.derivation import derives
 from ...syntax import name_of, parameter_for, unparsed
@@ -243,7 +243,7 @@ def _uses(script: Script, function: FunctionNode) -> Iterable[ast.expr]:
 def is_tried(script: Script, node: ast.AST) -> bool:
     """Return True if an exception at `node` may be caught in its function."""
     for ancestor in script.ancestors(node):
-        if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(ancestor, FUNCTIONS):
             return False
         if isinstance(ancestor, ast.Try):
             return True

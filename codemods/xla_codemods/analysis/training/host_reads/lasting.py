@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ....patterns import Pattern
 from ...flow import has_run
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
+from ...nodes import LOOPS
 from ...syntax import name_of, root_of
 from .sinks import STREAMS
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 # Names of the options of a command line.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")
 _LOOKING = frozenset({"get", "items", "keys", "values"})
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _LOADER = Pattern(r"loader$|dataset$|(?:^|_)dl$|_set$")
 
 
@@ -54,7 +54,7 @@ def is_bound_once(script: Script, node: ast.Name) -> bool:
     for ancestor in script.ancestors(binding.node):
         if ancestor is home:
             break
-        if isinstance(ancestor, _LOOPS):
+        if isinstance(ancestor, LOOPS):
             return False
     return True
 
@@ -76,7 +76,7 @@ def is_set_again(script: Script, node: ast.Attribute) -> bool:
         function = script.function(other)
         if function is not None and function.name != "__init__":
             return True
-        if any(isinstance(ancestor, _LOOPS) for ancestor in script.ancestors(other)):
+        if any(isinstance(ancestor, LOOPS) for ancestor in script.ancestors(other)):
             return True
     return False
 
@@ -104,5 +104,5 @@ def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
             if isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
                 return True
         elif has_run(made, call, script.parents):
-            return not isinstance(made, (*_LOOPS, ast.If, ast.Try))
+            return not isinstance(made, (*LOOPS, ast.If, ast.Try))
     return False

@@ -10,7 +10,7 @@ from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.closure import reach
 from ...inference.library_types import RUNTIME
 from ...loops import BACKWARD, STEP
-from ...nodes import walk
+from ...nodes import COMPREHENSIONS, LOOPS, walk
 from ...syntax import position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
@@ -23,10 +23,7 @@ from .read_numbers import is_of_one, may_be_an_integer, number_of, tensor_of
 if TYPE_CHECKING:
     from ...script import Script
 
-_REPEATING = (
-    *(ast.For, ast.AsyncFor, ast.While, ast.Lambda),
-    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-)
+_REPEATING = (*LOOPS, *COMPREHENSIONS, ast.Lambda)
 _ARRIVED = f"{RUNTIME}.arrived"
 _SHORT = 60  # characters of a line that a message repeats
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
-from ...nodes import walk
+from ...nodes import COMPREHENSIONS, walk
 from ..tensors.device_tensors import may_be_read
 from .computing import METHODS_OF_VALUES
 from .conditions import condition_nodes, condition_of, refuse_to_end_later
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _DETACHED = frozenset({"detach", "numpy", "tolist", "argmax"})
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def collect(deferral: Deferral, read: ast.Call) -> bool:
@@ -71,7 +70,7 @@ def collect(deferral: Deferral, read: ast.Call) -> bool:
 def _is_evaluated_here(script: Script, node: ast.AST) -> bool:
     """Return True for a comprehension, and for a generator that a call takes at once."""
     is_taken = isinstance(script.parent(node), ast.Call) or not isinstance(node, ast.GeneratorExp)
-    return isinstance(node, _COMPREHENSIONS) and is_taken
+    return isinstance(node, COMPREHENSIONS) and is_taken
 
 
 def _is_collected(script: Script, owner: ast.Name) -> bool:

@@ -18,7 +18,7 @@ from ....flow.calls import methods
 from ....flow.closure import reach
 from ....patterns import Pattern
 from ...bindings import FunctionNode
-from ...nodes import walk
+from ...nodes import FUNCTIONS, walk
 from ...syntax import name_of, unparsed
 from .guards import guard, mentions_rank, rank_names
 
@@ -111,7 +111,7 @@ def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], lis
     """
     scope = script.index.scope(func)
     definition = script.local_method(func, scope) or script.value(func, scope).definition
-    if isinstance(definition, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if isinstance(definition, FUNCTIONS):
         return [definition], []
     if definition is not None or not isinstance(func, ast.Attribute) or script.dotted(func):
         return [], []

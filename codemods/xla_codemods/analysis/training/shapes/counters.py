@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ....flow.calls import argument, callers
 from ....flow.closure import reach
 from ...devices.specs import last_name
-from ...nodes import walk
+from ...nodes import CALLABLES, LOOPS, walk
 from ...scopes import Binding
 from ...syntax import unparsed
 from ..acting import acts
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ...script import Script
 
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 FEW = 4  # graphs that may as well be compiled
 
 
@@ -40,7 +39,7 @@ class Counters:
         return {loop for loop in map(self._yields, yields) if loop is not None} | {
             loop.node
             for loop in training.loops
-            if isinstance(loop.node, _LOOPS)
+            if isinstance(loop.node, LOOPS)
             and (
                 loop.effects & {STEP, BACKWARD}
                 or (
@@ -53,9 +52,9 @@ class Counters:
     def _yields(self, node: ast.AST) -> ast.AST | None:
         """The innermost loop of the generator that `node` yields in: what iterates over it steps between its turns."""
         for ancestor in self.script.ancestors(node):
-            if isinstance(ancestor, _LOOPS):
+            if isinstance(ancestor, LOOPS):
                 return ancestor
-            if isinstance(ancestor, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            if isinstance(ancestor, CALLABLES):
                 break
         return None
 
@@ -156,7 +155,7 @@ class Counters:
     def _is_counted_on(self, augment: ast.AugAssign) -> bool:
         """`start += length` once a turn, and not from the same place in each."""
         around = self.script.ancestors(augment)
-        loop = next((n for n in around if isinstance(n, (*_LOOPS, ast.comprehension))), None)
+        loop = next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
         if loop not in self.loops or not isinstance(augment.target, ast.Name):
             return False
         found = self.script.index.scope(augment).find(augment.target.id)
