@@ -185,13 +185,13 @@ from ...analysis.training.shapes.masks import (
     is_about,
     is_called_a_mask,
     is_constant_mask,
-    is_given,
     is_mask,
 )
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
+from ...analysis.training.tensors.given import is_given
 from ...edits import AddArgument, Edit, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import outer_calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...devices.specs import device_argument
@@ -16,6 +16,7 @@ from ...nodes import walk
 from ...once import once
 from ...syntax import keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
+from ..tensors.given import is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .plan import Outcome, plan
@@ -71,6 +72,8 @@ def reads_in_turns(script: Script) -> list[Fetch]:
         for description in reads_of(script, node)
         if not _is_no_tensor_there(script, node)
     ]
+    fetching = {node for node, _ in reads}
+    reads = [read for read in reads if not _is_fetched_around(script, read[0], fetching)]
     theirs = dict(in_each_turn(script, of_frameworks(script)))
     ours = {node: description for node, description in reads if node not in theirs}
     planned = plan(script, ours, always) if ours and script.reads_later else {}
@@ -84,6 +87,20 @@ def reads_in_turns(script: Script) -> list[Fetch]:
     ]
     # A read at the source of the number is reported there, not here.
     return [f for f in found if f.outcome.edits or not is_handed_numbers_alone(script, f.node)]
+
+
+def _is_fetched_around(script: Script, node: ast.AST, fetching: Collection[ast.AST]) -> bool:
+    """Return True for the `x.cpu()` of `x.cpu().item()`, which is one read."""
+    for child, around in script.upward(node):
+        match around:
+            case ast.Attribute(value=owner) if owner is child:
+                continue
+            case ast.Call(func=func) if func is child:
+                if around in fetching:
+                    return True
+            case _:
+                return False
+    return False
 
 
 def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
@@ -127,7 +144,7 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
             name in _METHODS
         ):
-            if may_be_read(script, owner):
+            if may_be_read(script, owner) or is_reduced_from_what_is_given(script, owner):
                 yield f"`.{name}()` reads from the device"
         case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
             script, node

@@ -14,8 +14,8 @@ from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
 from ...syntax import keyword
-from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
+from ..tensors.given import KEEPING, is_given
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -39,7 +39,7 @@ def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
             return [operand]
         case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), left=left, right=right):
             return [left, right]
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:
             return [] if _is_truth(script, node) else [owner]
         case ast.Subscript(value=whole) | ast.Attribute(value=whole, attr="T" | "data" | "mT"):
             return [whole]
@@ -71,7 +71,7 @@ def _is_boolean(script: Script, node: ast.expr) -> bool:
             return False
         if node.func.attr in _METHODS:
             return True
-        if node.func.attr not in _KEEPING:
+        if node.func.attr not in KEEPING:
             return False
         node = node.func.value
     return isinstance(node, (ast.Call, ast.Compare))
@@ -91,7 +91,7 @@ def is_called_a_mask(script: Script, node: ast.expr) -> bool:
 def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
     """Return the sources of `node`, also through `mask.cuda()`."""
     match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:
             return [owner]
     return sources(script, node)
 
@@ -104,39 +104,6 @@ def _is_named_mask(script: Script, node: ast.expr) -> bool:
         return True
     reaching = script.reaching(node)
     return bool(reaching) and all(b.how in {"parameter", "for"} or b.path for b in reaching)
-
-
-def is_given(script: Script, node: ast.expr) -> bool:
-    """Return True if `node` is what a model is given, and nothing else is known of it: `labels`, `target.clone()`."""
-
-    def is_parameter(end: ast.expr) -> bool:
-        return (
-            isinstance(end, ast.Name)
-            and not script.value(end).kinds - {NONE}
-            and script.function(end) in computing(script)
-            and all(binding.how == "parameter" for binding in script.reaching(end))
-        )
-
-    return script.runs_accelerated and all_ends([node], partial(_given_parts, script), is_parameter)
-
-
-def _given_parts(script: Script, node: ast.expr) -> list[ast.expr]:
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING | {"long"}:
-            return [owner]
-        case ast.Name():
-            values = [binding.whole for binding in script.reaching(node)]
-            known = [value for value in values if value is not None]
-            return known if len(known) == len(values) else []
-    return []
-
-
-_KEEPING = frozenset(
-    (
-        "clone contiguous cuda detach expand expand_as flatten flip permute repeat reshape reshape_as roll squeeze t to "
-        "transpose unsqueeze view view_as"
-    ).split()
-)
 
 
 def _has_type_bool(script: Script, call: ast.Call) -> bool:
@@ -167,7 +134,7 @@ Deciding: TypeAlias = "Sequence[ast.expr | None] | None"
 _MADE = frozenset({"arange", "eye", "full", "ones", "tril_indices", "triu_indices", "zeros"})
 _COMPUTED = frozenset({"flip", "logical_and", "logical_not", "logical_or", "roll", "tril", "triu"})
 _LOGICAL = frozenset({"bool", "logical_and", "logical_not", "logical_or"})
-_MASK_METHODS = _KEEPING | {"bool", "fill_diagonal_", "logical_not", "tril", "triu"}
+_MASK_METHODS = KEEPING | {"bool", "fill_diagonal_", "logical_not", "tril", "triu"}
 
 
 def is_constant_mask(script: Script, node: ast.expr) -> bool:

@@ -1,0 +1,59 @@
+"""What a model is given: the parameters of the functions that run when it computes."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ....flow.closure import all_ends
+from ...inference.values import NONE
+from .computed import computing
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+# Methods whose result has the elements of the tensor.
+KEEPING = frozenset(
+    (
+        "clone contiguous cuda detach expand expand_as flatten flip permute repeat reshape reshape_as roll squeeze t to "
+        "transpose unsqueeze view view_as"
+    ).split()
+)
+_REDUCING = frozenset(
+    "abs all any cpu detach float isfinite isinf isnan max mean min norm sum".split()
+)
+
+
+def is_given(script: Script, node: ast.expr) -> bool:
+    """Return True if `node` is what a model is given, and nothing else is known of it: `labels`, `target.clone()`."""
+
+    def is_parameter(end: ast.expr) -> bool:
+        return (
+            isinstance(end, ast.Name)
+            and not script.value(end).kinds - {NONE}
+            and script.function(end) in computing(script)
+            and all(binding.how == "parameter" for binding in script.reaching(end))
+        )
+
+    return script.runs_accelerated and all_ends([node], partial(_given_parts, script), is_parameter)
+
+
+def is_reduced_from_what_is_given(script: Script, node: ast.expr) -> bool:
+    """Return True for `mask`, `mask.any()` and `x.abs().max()` of what a model is given."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        if node.func.attr not in _REDUCING:
+            break
+        node = node.func.value
+    return is_given(script, node)
+
+
+def _given_parts(script: Script, node: ast.expr) -> list[ast.expr]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING | {"long"}:
+            return [owner]
+        case ast.Name():
+            values = [binding.whole for binding in script.reaching(node)]
+            known = [value for value in values if value is not None]
+            return known if len(known) == len(values) else []
+    return []
