@@ -6,6 +6,7 @@ import copy
 import logging
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_autocast_can_be_turned_off_and_on_inside(device: torch.device) -> None:
     assert _dtype(xla.autocast(enabled=False), device) is torch.float32
     with xla.autocast():
         assert _dtype(xla.autocast(enabled=False), device) is torch.float32
+
+
+@pytest.mark.parametrize("amp", [True, False, 1, 0, None])
+def test_autocast_is_called_like_that_of_cuda(device: torch.device, amp: Any) -> None:
+    """`context = torch.cuda.amp.autocast`, whose first argument is `enabled`."""
+    expected = torch.bfloat16 if amp else torch.float32
+    assert _dtype(xla.autocast(amp), device) is expected
+    assert _dtype(xla.autocast(amp, torch.float16, False), device) is expected
 
 
 def test_autocast_decorates(device: torch.device) -> None:

@@ -13,7 +13,7 @@ _MATMUL_PRECISIONS = ("highest", "high", "medium")
 
 
 def autocast(
-    device_type: DeviceSpec = None,
+    device_type: DeviceSpec = "cuda",
     dtype: torch.dtype | None = None,
     enabled: bool = True,
     cache_enabled: bool | None = None,
@@ -25,7 +25,9 @@ def autocast(
     attention in ``dtype``, sums, powers, exponentials, norms and losses in float32.
 
     Args:
-        device_type: What the CUDA script had. ``"cpu"`` means the CPU, all else the accelerator.
+        device_type: What the CUDA script had. ``"cpu"`` means the CPU, another name the accelerator.
+            A value that is no name is ``enabled``, the first argument of
+            ``torch.cuda.amp.autocast``.
         dtype: bfloat16 by default. float16 becomes bfloat16, which needs no loss scaling, wherever
             the device has it.
         enabled: As for torch.
@@ -39,6 +41,8 @@ def autocast(
         ...     print(model(x).dtype)
         torch.bfloat16
     """
+    if not isinstance(device_type, (str, torch.device)):
+        device_type, enabled, cache_enabled = "cuda", bool(device_type), enabled
     if parse_spec(device_type)[0] == "cpu":
         kind = "cpu"
     else:

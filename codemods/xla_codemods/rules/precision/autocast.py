@@ -46,6 +46,21 @@ was requested. TPUs and Trainium support bfloat16 in hardware, and it needs no l
 +    return nullcontext() if device_type == "cpu" else xla.autocast(device_type=device_type, dtype=dtype)
 ```
 
+The function is replaced as a value, too:
+
+```diff
+ import torch
+ from contextlib import suppress
++from xla_migrate import runtime as xla
+
+ def get_autocast(precision):
+     if precision == "amp":
+-        return torch.cuda.amp.autocast
++        return xla.autocast
+-    return (lambda: torch.cuda.amp.autocast(dtype=torch.bfloat16)) if precision == "bf16" else suppress
++    return (lambda: xla.autocast(dtype=torch.bfloat16)) if precision == "bf16" else suppress
+```
+
 Autocast on the CPU is not reported. Autocast of a tensor's device is not reported if it is off or
 if its data type is given:
 
@@ -88,11 +103,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, unparsed
+from ...analysis.syntax import is_cuda_string, is_handed_on, keyword
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
-from ...finding import MEDIUM, Finding
-from ...flow.closure import reach
+from ...finding import Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -161,43 +175,13 @@ def partial(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference(*_CUDA, *_ANY)
 def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """`context = torch.cuda.amp.autocast if amp else nullcontext`."""
+    """`context = torch.cuda.amp.autocast if amp else nullcontext`; the runtime's also accepts `context(True)`."""
     parent = script.parent(node)
     if not is_handed_on(node, script.parents):
         return
     if isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "functools.partial":
         return  # dealt with above
-    if script.dotted(node, scope) in _ANY or _is_called_plainly(script, node):
-        yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
-    else:
-        yield RULE.finding(script, node, f"{_MESSAGE}: use {script.xla}.autocast", effort=MEDIUM)
-
-
-def _is_called_plainly(script: Script, node: ast.expr) -> bool:
-    """True if what `node` is bound to is only called with keywords: CUDA's autocast takes others by position."""
-    value: ast.AST = node
-    parent = script.parent(value)
-    while isinstance(parent, ast.IfExp):
-        value, parent = parent, script.parent(parent)
-    calls = list(_calls_of(script, parent))
-    return bool(calls) and not any(call.args for call in calls)
-
-
-def _calls_of(script: Script, holder: ast.AST | None) -> Iterator[ast.Call]:
-    """Calls of what `holder` holds: a name that is assigned, or what a function returns."""
-
-    def holders(each: ast.AST | None) -> list[ast.AST | None]:
-        function = script.function(each) if isinstance(each, ast.Return) else None
-        made = script.index.calls_of(function.name) if function is not None else ()
-        around = [(call, script.parent(call)) for call, _ in made]
-        return [a for call, a in around if not isinstance(a, ast.Call) or a.func is call]
-
-    for each in reach([holder], holders):
-        if isinstance(each, ast.Assign):
-            for name in dict.fromkeys(map(unparsed, each.targets)):
-                yield from script.index.calls_spelled(name)
-        elif isinstance(each, ast.Call) and each is not holder:
-            yield each
+    yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.autocast"))
 
 
 def _arguments(

@@ -111,10 +111,9 @@ def test_training_in_the_type_of_whatever_device(before: str, after: str | None)
     assert result == source if after is None else f"    with {after}:\n" in result
 
 
-def test_positional_calls_of_an_alias_are_left_to_a_person() -> None:
+def test_an_alias_is_called_with_positional_arguments() -> None:
     source = "import torch\ncast = torch.cuda.amp.autocast\nwith cast(True):\n    pass\n"
-    assert findings(source) == [(2, "XLA201")]
-    assert migrated(source) == source
+    assert "cast = xla.autocast\nwith cast(True):" in migrated(source)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +144,11 @@ def test_torch_is_imported_where_it_was_not() -> None:
     assert migrated(source).startswith("import torch\nfrom xla_migrate import runtime as xla\n")
 
 
-def test_what_a_function_returns_is_called_elsewhere() -> None:
-    head = (
+def test_a_function_returns_autocast() -> None:
+    source = (
         "import torch\ndef context(amp):\n    return torch.cuda.amp.autocast if amp else suppress\n"
     )
-    source = f"{head}around = context(True)\nwith around():\n    y = f()\nwith context(False)(enabled=False):\n    f().backward()\n"
     assert "    return xla.autocast if amp else suppress" in migrated(source)
-    source = f"{head}around = context(True)\nwith around(False):\n    y = f()\nloss.backward()\n"
-    assert "    return torch.cuda.amp.autocast if amp else suppress" in migrated(source)
-    assert (3, "XLA201") in findings(source)
 
 
 @pytest.mark.parametrize(
