@@ -6,7 +6,7 @@ import pytest
 
 from xla_codemods.engine import check
 
-from ...helpers import findings, migrated
+from ...helpers import migrated
 
 
 @pytest.mark.parametrize(
