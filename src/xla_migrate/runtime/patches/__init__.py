@@ -31,6 +31,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "operations.log_determinants",
         "packed_sequences",
         "resize",
+        "scan_gradients",
         "operations.scaled_products",
         "shared_inputs",
     ),
