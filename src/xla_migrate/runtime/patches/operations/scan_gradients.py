@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ._versions import Versions
+from .._versions import Versions
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
