@@ -159,6 +159,13 @@ def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> a
     return argument_for(name, function, call, skip_self=is_method)
 
 
+def call_with(file: File, node: ast.AST) -> ast.Call | None:
+    """Return the call that has the argument `node`."""
+    around = file.parent(node)
+    call = file.parent(around) if isinstance(around, ast.keyword) else around
+    return call if isinstance(call, ast.Call) and call.func is not node else None
+
+
 def receives(file: File, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, str] | None:
     """Return the function of the file that `call` runs, and its parameter that receives the argument `node`."""
     function = named(file, call.func)

@@ -22,6 +22,7 @@ from .calls import (
     File,
     Nodes,
     argument,
+    call_with,
     called,
     callers,
     class_named,
@@ -292,10 +293,10 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             owner = file.parent(parent)
             yield from _parameters(file, owner) if isinstance(owner, FUNCTIONS) else ()
         case ast.Call() | ast.keyword():
-            around = file.parent(parent) if isinstance(parent, ast.keyword) else parent
-            function = _passes_to(file, around) if isinstance(around, ast.Call) else None
+            around = call_with(file, node)
+            function = _passes_to(file, around) if around is not None else None
             yield from _parameters(file, function) if function is not None else ()
-            definition = class_named(file, around.func) if isinstance(around, ast.Call) else None
+            definition = class_named(file, around.func) if around is not None else None
             for name, _ in _fields(definition) if definition is not None else ():
                 yield from (read for read, _ in file.index.attributes(name))
             match around:

@@ -65,7 +65,7 @@ def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | Non
             yield None
             continue
         imports = modules.imports(path)
-        names = {i.local for i in imports if i.name == name}
+        names = modules.local_names(name, path)
         if any(
             i.name == "*" and modules.locate(i.home, path) == (project.path, []) for i in imports
         ):

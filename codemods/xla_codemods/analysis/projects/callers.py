@@ -222,8 +222,8 @@ class Callers:
                 return False
             return getattr(defined[0], "name", "") == name
 
-        imported = (each.local for each in modules.imports(other) if each.name == name)
-        calls = (call for local in sorted({name, *imported}) for call, _ in index.calls_of(local))
+        names = sorted({name, *modules.local_names(name, other)})
+        calls = (call for local in names for call, _ in index.calls_of(local))
         return list(filter(is_ours, calls))
 
 

@@ -32,6 +32,10 @@ class ProjectFiles(Texts):
             self._imports[path] = tuple(imports_in(self.text(path)))
         return self._imports[path]
 
+    def local_names(self, name: str, path: str) -> set[str]:
+        """Return what the module at `path` calls the things that it imports by `name`."""
+        return {found.local for found in self.imports(path) if found.name == name}
+
     def locate(self, dotted: str, path: str) -> tuple[str, list[str]] | None:
         """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
 

@@ -88,7 +88,9 @@ class PassedArguments:
         function, owner = target.function.name, target.owner
         name = owner.name if owner is not None and function == "__init__" else function
         for index in self._modules_around(target):
-            names = {name, *self._local_names(name, index, target)}
+            names = {name}
+            if index is not target.home:
+                names |= self.callees.project.modules.local_names(name, index.path)
             if function == "__init__":
                 names |= {"__init__", *_heirs(name, index), *_heirs(name, target.home)}
             if owner is not None and function in CALLED_AS_INSTANCE:
@@ -112,12 +114,6 @@ class PassedArguments:
         above = modules.graph.loading(target.home.path)
         others = sorted((having & above) - {target.home.path})
         yield from filter(None, map(self.callees.module, others))
-
-    def _local_names(self, name: str, index: Index, target: Target) -> Iterator[str]:
-        if index is not target.home:
-            for found in self.callees.project.modules.imports(index.path):
-                if found.name == name:
-                    yield found.local
 
     def preparing(self, target: Target) -> Iterator[Handed]:
         """Yield what calls in the module of `target` pass to functions that run in another process, or later."""

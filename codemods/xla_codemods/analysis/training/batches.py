@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from ...flow.calls import receives
+from ...flow.calls import call_with, receives
 from ...flow.closure import reach
 from ...flow.edges import sources, unpacked, uses
 from ...patterns import Pattern
@@ -181,9 +181,9 @@ class Batches:
                 called = script.parent(method)
                 if isinstance(called, ast.Call) and called.func is method:
                     return [called] if self.is_move(called) else []
-            case ast.keyword() | ast.Call() as around:
-                call = script.parent(around) if isinstance(around, ast.keyword) else around
-                if isinstance(call, ast.Call) and call.func is not node:
+            case ast.keyword() | ast.Call():
+                call = call_with(script, node)
+                if call is not None:
                     is_mapped = name_of(call.func) in _MAPPING and self._moving(call)
                     return [call] if is_mapped or self.is_move(call) else []
             case ast.comprehension(iter=iterated) as generator if iterated is node:

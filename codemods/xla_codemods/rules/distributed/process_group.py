@@ -84,6 +84,7 @@ from ...analysis.syntax import keyword
 from ...analysis.training.ranks.guards import is_host_backend
 from ...edits import DropArgument, Edit, Replace
 from ...finding import Finding
+from ...flow.calls import call_with
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -135,10 +136,8 @@ def _is_only_for_a_group(script: Script, call: ast.Call) -> bool:
 
 
 def _is_given_to_init(script: Script, node: ast.expr) -> bool:
-    parent = script.parent(node)
-    if isinstance(parent, ast.keyword):
-        parent = script.parent(parent)
-    return isinstance(parent, ast.Call) and script.dotted(parent.func) in {
+    call = call_with(script, node)
+    return call is not None and script.dotted(call.func) in {
         _INIT,
         "xla_migrate.runtime.init_process_group",
     }

@@ -85,6 +85,7 @@ from ...analysis.training.optimizer_equivalents import (
 )
 from ...edits import Edit, Replace
 from ...finding import ERROR, INFO, MEDIUM, Finding
+from ...flow.calls import call_with
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -200,9 +201,8 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 
 def _is_registered(script: Script, node: ast.expr) -> bool:
     """Return True for `OPTIMIZERS.register_module(module=FusedLamb)`: settings name the class by its own name."""
-    parent = script.parent(node)
-    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    return isinstance(call, ast.Call) and "regist" in unparsed(call.func).lower()
+    call = call_with(script, node)
+    return call is not None and "regist" in unparsed(call.func).lower()
 
 
 @RULE.call(*_WITHOUT)

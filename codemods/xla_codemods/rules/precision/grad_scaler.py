@@ -183,6 +183,7 @@ from ...analysis.training.scalers.kept import clipped, keeps_scalers
 from ...analysis.training.scalers.uses import Uses, uses_of_scalers
 from ...edits import Edit, Replace, remove
 from ...finding import MEDIUM, WARNING, Finding
+from ...flow.calls import call_with
 from ...rule import Rule
 from ...symptoms import REMOTE
 
@@ -323,8 +324,8 @@ def _is_given(script: Script, creation: Creation) -> bool:
         creation.statement is None and _is_one_of_several(script, around)
     ):
         return True
-    call = script.parent(around) if isinstance(around, ast.keyword) else around
-    return isinstance(call, ast.Call) and script.value(call.func).definition is None
+    call = call_with(script, creation.whole)
+    return call is not None and script.value(call.func).definition is None
 
 
 def _is_one_of_several(script: Script, around: ast.AST | None) -> bool:

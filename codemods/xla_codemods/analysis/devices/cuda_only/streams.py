@@ -6,6 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from ....flow.calls import call_with
 from ....flow.conditions import truth
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
@@ -284,12 +285,9 @@ def _may_be_none(script: ParsedFile, use: ast.expr) -> bool:
 
 def _needs_it(script: ParsedFile, given: ast.expr) -> bool:
     """Return True if a function of another module of the project, which gets the stream, reads an attribute of it."""
-    parent = script.parent(given)
-    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call):
-        return False
-    function = script.project.function(script.dotted(call.func) or "")
-    if function is None:
+    call = call_with(script, given)
+    function = script.project.function(script.dotted(call.func) or "") if call is not None else None
+    if call is None or function is None:
         return False
     name = parameter_for(given, function, call, skip_self=False)
     return any(

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....flow.calls import argument, callers
+from ....flow.calls import argument, call_with, callers
 from ....flow.closure import reach
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import FUNCTIONS, walk
@@ -49,7 +49,7 @@ def called_function(script: Script, call: ast.Call) -> FunctionNode | None:
 
 def passed_to(script: Script, node: ast.expr) -> Taker | None:
     """Return the parameter of a function of this file that takes the argument `node`."""
-    call = call_around(script, node)
+    call = call_with(script, node)
     function = called_function(script, call) if call is not None else None
     if call is None or function is None:
         return None
@@ -68,13 +68,6 @@ def passed_to(script: Script, node: ast.expr) -> Taker | None:
     return Taker(function, name)
 
 
-def call_around(script: Script, node: ast.expr) -> ast.Call | None:
-    """Return the call whose argument `node` is."""
-    parent = script.parent(node)
-    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    return call if isinstance(call, ast.Call) and call.func is not node else None
-
-
 def _takes_values(script: Script, function: FunctionNode, name: str) -> bool:
     """Return True if all calls of `function` pass an immutable value for `name`."""
     if script.is_imported_elsewhere(function.name):
@@ -88,7 +81,7 @@ def kept_by(script: Script, node: ast.expr) -> tuple[ast.expr, ast.ClassDef | No
 
     None if its method may do more than sums and lists.
     """
-    call = call_around(script, node)
+    call = call_with(script, node)
     if call is None:
         return None
     func = call.func

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ....flow.calls import receives
+from ....flow.calls import call_with, receives
 from ....flow.closure import reach
 from ...inference.values import ACCEL, BATCH, NUMBER, TENSOR
 from ...nodes import walk
@@ -220,14 +220,14 @@ def _is_written(script: Script, node: ast.expr) -> bool:
         case ast.AugAssign(target=target):
             return target is node
         case ast.Call() | ast.keyword() if around is parent:
-            return _is_written_by_a_call(script, node, around)
+            return _is_written_by_a_call(script, node)
     return False
 
 
-def _is_written_by_a_call(script: Script, node: ast.expr, parent: ast.Call | ast.keyword) -> bool:
+def _is_written_by_a_call(script: Script, node: ast.expr) -> bool:
     """`nn.init.normal_(part)`, `fill(part)`, where the function of the program writes to what it is given."""
-    call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-    if not isinstance(call, ast.Call):
+    call = call_with(script, node)
+    if call is None:
         return False
     func = call.func
     name = name_of(func)

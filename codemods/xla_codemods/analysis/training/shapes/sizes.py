@@ -8,6 +8,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....flow.calls import call_with
 from ....flow.closure import reach
 from ....flow.edges import uses
 from ...devices.specs import last_name
@@ -207,11 +208,8 @@ def _is_on_the_device(script: Script, node: ast.expr) -> bool:
 
 def _is_run(script: Script, node: ast.expr) -> bool:
     """Return True if a call that runs a model receives `node`."""
-    around = script.parent(node)
-    call = script.parent(around) if isinstance(around, ast.keyword) else around
-    if not isinstance(call, ast.Call) or call.func is node:
-        return False
-    return FORWARD in script.training.call_effects(call)
+    call = call_with(script, node)
+    return call is not None and FORWARD in script.training.call_effects(call)
 
 
 def _computed_with(script: Script, node: ast.expr) -> list[ast.expr]:

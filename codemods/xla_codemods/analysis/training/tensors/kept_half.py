@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ....flow.calls import call_with
 from ....flow.closure import reach, without_fault
 from ...inference.values import HOST
 from ...syntax import keyword, name_of
@@ -42,9 +43,9 @@ def _kept(script: Script, node: ast.expr) -> list[ast.expr] | None:
             call = script.parent(parent)
             return _of_method(script, node, name, call) if isinstance(call, ast.Call) else None
         case ast.Call() | ast.keyword():
-            call = script.parent(parent) if isinstance(parent, ast.keyword) else parent
-            last = name_of(call.func) if isinstance(call, ast.Call) else ""
-            if last in _COPIES and isinstance(call, ast.Call):
+            call = call_with(script, node)
+            last = name_of(call.func) if call is not None else ""
+            if call is not None and last in _COPIES:
                 return [call]
             return [] if last.startswith("save") else None
         case ast.Dict() | ast.DictComp() | ast.ListComp() | ast.List() | ast.Tuple():
