@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from copy import copy
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from . import flow
 from .inference.expressions import EXPRESSIONS
@@ -35,6 +35,14 @@ class Tree:
     inference: Inference
     parents: dict[ast.AST, ast.AST]
     module: Scope
+    _found: dict[object, Any]
+
+    def cached(self, find: Callable[..., T], *of: object) -> T:
+        """Return `find(self, *of)`, computed once; `find` is a function or class."""
+        key: object = (find, *of) if of else find
+        if key not in self._found:
+            self._found[key] = find(self, *of)
+        return cast(T, self._found[key])
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that `node` is a part of."""
@@ -136,18 +144,12 @@ class Index(Tree):
         self._below: dict[str, dict[FunctionNode, list[ast.Name]]] = {}
         self._functions: dict[ast.AST, FunctionNode | None] = {}
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
-        self._made: dict[object, object] = {}
+        self._found = {}
 
     @property
     def index(self) -> Index:  # type: ignore[override]
         """Return the index itself: a module without its source."""
         return self
-
-    def cached(self, make: Callable[[Index], T]) -> T:
-        """Return what `make` makes of this index: made once."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]  # type: ignore[return-value]
 
     def with_own_values(self) -> Index:
         """Return the same index with values that are inferred anew: a file knows more of itself than others do."""

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from ..source import Source
 from .accelerators import speaks_of_an_accelerator, trains
@@ -104,18 +104,11 @@ class ParsedFile(Tree):
             self.project.inform(self.inference)
             self.inference.passed = self.callers.passed
         self._dotted: dict[ast.AST, str | None] = {}
-        self._found: dict[object, Any] = {}
+        self._found = {}
         self._others: dict[str, ParsedFile] = {}
         self.is_kept: Callable[[ast.AST], bool] = lambda node: False
         self.needed: set[str] = set()  # modules that new text names and the file does not import
         self.settled: set[ast.AST] = set()  # CUDA-only names that may stay, as a rule says
-
-    def cached(self, find: Callable[..., T], *of: object) -> T:
-        """`find(self, *of)`, computed at the first call and remembered: `find` is a function or class of this file's analysis."""
-        key: object = (find, *of) if of else find
-        if key not in self._found:
-            self._found[key] = find(self, *of)
-        return cast(T, self._found[key])
 
     def other_file(self: S, path: str) -> S:
         """Return the module at `path` of the project, as this file's analysis sees it."""

@@ -3,6 +3,8 @@
 Only modules that train or define models are searched, or all modules if this one trains. Other calls say little about
 a tensor's device in a training step. What a caller passes may come from its own callers: `train.py` calls a loss in
 `losses.py`, and the loss calls `match` in `boxes.py`. Values are followed over two modules, no further.
+
+Calls are found by what names mean, never by values as in `passed_arguments`, since values depend on what calls pass.
 """
 
 from __future__ import annotations
