@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
@@ -24,7 +24,7 @@ from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .fallback import leftovers
 from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back, with_outlasting
-from .rule import NodeCheck, Rule, Unhandled
+from .rule import MethodCall, NodeCheck, Rule, Unhandled
 from .rules import RULES, rules_from
 from .source import Source, SourceError
 from .suppress import Suppressions
@@ -419,8 +419,8 @@ class _Dispatch:
                 for checks in self.calls.get(dotted, ()):
                     yield from checks[dotted](script, call, scope)
             elif isinstance(func, ast.Attribute):
-                for checks in self.methods.get(func.attr, ()):
-                    yield from checks[func.attr](script, call, scope)
+                for methods in self.methods.get(func.attr, ()):
+                    yield from methods[func.attr](script, cast(MethodCall, call), scope)
 
     def _at_references(self, script: Script, index: Index) -> Iterable[Finding]:
         parents, ends = index.parents, self.reference_ends

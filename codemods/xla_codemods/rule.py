@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from .analysis.scopes import Scope
     from .analysis.script import Script
 
+
+class MethodCall(ast.Call):
+    """A call `owner.name()`, for type checkers: the nodes themselves are of `ast.Call`."""
+
+    func: ast.Attribute
+
+
 # A check: looks at one place, or at a file, and yields findings.
 CallCheck = Callable[["Script", ast.Call, "Scope"], Iterable[Finding]]
+MethodCheck = Callable[["Script", MethodCall, "Scope"], Iterable[Finding]]
 ReferenceCheck = Callable[["Script", ast.expr, "Scope"], Iterable[Finding]]
 NodeCheck = Callable[["Script", Any, "Scope"], Iterable[Finding]]
 FileCheck = Callable[["Script"], Iterable[Finding]]
@@ -98,7 +106,7 @@ class Rule:
         self.severity = severity
         self.effort = effort
         self.calls: dict[str, CallCheck] = {}
-        self.methods: dict[str, CallCheck] = {}
+        self.methods: dict[str, MethodCheck] = {}
         self.references: dict[str, ReferenceCheck] = {}
         self.nodes: dict[type[ast.AST], NodeCheck] = {}
         self.subclasses: dict[str, NodeCheck] = {}
@@ -111,7 +119,7 @@ class Rule:
         LISTENED.update(dotted)
         return _register(self.calls, dotted)
 
-    def method(self, *names: str) -> Callable[[CallCheck], CallCheck]:
+    def method(self, *names: str) -> Callable[[MethodCheck], MethodCheck]:
         """Listen to method calls `anything.<name>(...)` that are no library function."""
         return _register(self.methods, names)
 

@@ -50,7 +50,7 @@ from ...analysis.syntax import keyword
 from ...finding import Finding
 from ...flow.closure import all_ends
 from ...flow.edges import sources
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -69,8 +69,7 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method("istft")
-def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     spectrum = call.func.value
     if not (script.defines(spectrum, "istft") or _is_no_tensor(script, spectrum, scope)):
         yield from _of(script, call, spectrum)

@@ -78,7 +78,7 @@ from ...finding import Finding
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -96,8 +96,7 @@ _TO_HOST = frozenset({"cpu", "numpy", "tolist"})
 
 
 @RULE.method("load_state_dict")
-def load_state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def load_state_dict(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     state = call.args[0] if call.args else keyword(call, "state_dict")
     if state is None or not script.accelerated or not _may_be_a_module(script, call.func.value):
         return

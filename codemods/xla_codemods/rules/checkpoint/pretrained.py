@@ -104,7 +104,7 @@ from ...analysis.syntax import name_of
 from ...edits import Replace
 from ...finding import Finding
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -126,8 +126,7 @@ _CLASS_OF_MODEL = Pattern(r"(?:Model|For[A-Z]\w+|Pipeline)$")
 
 
 @RULE.method("save_pretrained")
-def save_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def save_pretrained(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     model = call.func.value
     if not (script.accelerated or uses_accelerate(script)) or not _is_model(script, model, scope):
         return
@@ -172,8 +171,7 @@ def _is_of_layers(name: str | None) -> bool:
 
 
 @RULE.method("push_to_hub")
-def push_to_hub(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def push_to_hub(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if not (script.accelerated or uses_accelerate(script)):
         return
     if _saves_by_itself(script, call.func.value, scope):
@@ -192,14 +190,13 @@ def _saves_by_itself(script: Script, model: ast.expr, scope: Scope) -> bool:
     return any(script.inference.method(made, name) is not None for name in methods)
 
 
-def _is_on_the_host(script: Script, call: ast.Call, scope: Scope) -> bool:
+def _is_on_the_host(script: Script, call: MethodCall, scope: Scope) -> bool:
     """True if the tensors that are written are on the CPU: the state that is given, or the model, moved right before."""
     state = next((k.value for k in call.keywords if k.arg == "state_dict"), None)
     if state is not None:
         return _is_made_on_the_host(script, state, scope)
     statement = script.statement(call)
     block = script.block(statement)
-    assert isinstance(call.func, ast.Attribute)
     model = ast.unparse(call.func.value)
     before = block[: block.index(statement)]
     return any(ast.unparse(s) in _moves_of(model) for s in before[-_NEAR:])

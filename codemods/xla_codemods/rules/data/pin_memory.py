@@ -97,7 +97,7 @@ from ...analysis.inference.values import LOADER, TENSOR
 from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Replace, remove
 from ...finding import WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -116,8 +116,7 @@ _LOADER_ARGUMENTS = frozenset(
 
 
 @RULE.method("pin_memory")
-def pinned_tensor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def pinned_tensor(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
         return

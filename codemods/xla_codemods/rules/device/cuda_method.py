@@ -109,7 +109,7 @@ from ...analysis.projects.callees import callees_of
 from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -125,8 +125,7 @@ _FUNCTION = (
 
 
 @RULE.method("cuda")
-def cuda_method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def cuda_method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if _has_its_own(script, owner, scope) or call in script.training.moves_left_to_loops:
         return  # XLA405 reports the second case: the move does not belong there at all

@@ -148,7 +148,7 @@ from ...analysis.training.tensors.chosen_half import (
 )
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -268,8 +268,7 @@ def _numbered(
 
 
 @RULE.method("startswith")
-def starts_with(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def starts_with(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if len(call.args) != 1 or chooses_kernels(script, call):
         return
     match call.args[0]:

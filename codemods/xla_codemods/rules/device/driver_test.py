@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -88,8 +88,7 @@ def file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method("exists", "is_file", "is_dir", "is_char_device")
-def path(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def path(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if isinstance(owner, ast.Call) and _is_of_the_driver(script, owner):
         yield from _found(script, call, "file of NVIDIA's driver")

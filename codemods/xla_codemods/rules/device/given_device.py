@@ -135,7 +135,7 @@ from ...analysis.inference.values import (
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -182,9 +182,8 @@ def _is_compared_with_another(script: Script, call: ast.Call) -> bool:
 
 
 @RULE.method("to", "to_empty")
-def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def moved(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`.to(args.device)`."""
-    assert isinstance(call.func, ast.Attribute)
     found = list(_handed(script, device_argument(call)))
     if found:
         kinds = script.value(call.func.value, scope).kinds

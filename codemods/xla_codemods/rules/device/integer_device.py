@@ -125,7 +125,7 @@ from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...flow.conditions import is_excluded
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -146,8 +146,7 @@ _OTHER_DEVICES = frozenset("cuml evdev lightgbm pyaudio serial sounddevice usb x
 
 
 @RULE.method("to", "to_empty")
-def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def moved(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     index = device_argument(call)
     if index is None or script.device_literals.is_chosen(index) or not script.cached(_brings_torch):
         return

@@ -68,7 +68,7 @@ from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, 
 from ...analysis.inference.values import ARRAY, NUMBER
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -111,11 +111,10 @@ def _on_host_first(script: Script, call: ast.Call, found: TensorType, torch: str
 
 
 @RULE.method("type")
-def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`.type(torch.cuda.FloatTensor)`, its name, or a choice between it and the CPU's."""
     if len(call.args) != 1 or call.keywords:
         return
-    assert isinstance(call.func, ast.Attribute)
     given = call.args[0]
     if has_own_method(script, call.func.value, "type", scope):
         return

@@ -94,7 +94,7 @@ from ...analysis.devices.workers import Workers
 from ...analysis.nodes import CALLABLES, COMPREHENSIONS, LOOPS, walk
 from ...analysis.syntax import keyword
 from ...finding import HIGH, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import FunctionNode, Scope
@@ -150,9 +150,8 @@ def initialized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
     "map_async",
     "starmap_async",
 )
-def pooled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def pooled(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`pool.map(worker, paths)`, `executor.submit(worker, path)`."""
-    assert isinstance(call.func, ast.Attribute)
     pool = _pool(script, call.func.value)
     worker = call.args[0] if call.args else keyword(call, "func")
     if pool is not None and worker is not None:

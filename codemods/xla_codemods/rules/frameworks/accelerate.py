@@ -168,7 +168,7 @@ from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -284,8 +284,7 @@ def sharding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method("save_state", "load_state", "save_model")
-def checkpoint(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def checkpoint(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     name = call.func.attr
     if _is_of_super(script, call.func.value):
         message = f"`{name}` fails on XLA: rename the method, and call `xla.{name}(self)` in it"

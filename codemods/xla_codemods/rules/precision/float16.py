@@ -109,7 +109,7 @@ from ...analysis.training.tensors.kept_half import (
 )
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -127,8 +127,7 @@ _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with
 
 
 @RULE.method("half")
-def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def half(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if call.args or call.keywords or not script.runs_accelerated or _is_decided(script, call):
         return
@@ -142,8 +141,7 @@ def half(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method("to", "type")
-def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     types = list(converted_to(script, call, _HALF))
     if not types or not script.runs_accelerated:
         return

@@ -50,7 +50,7 @@ from ...analysis.inference.values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TE
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.kept_half import converted_to
 from ...finding import WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -65,8 +65,7 @@ _MESSAGE = (
 
 
 @RULE.method("double")
-def double(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def double(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if call.args or has_own_method(script, owner, "double", scope):
         return
@@ -75,8 +74,7 @@ def double(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method("to", "type", "cuda")
-def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
     if _on_the_device(script, call, scope) or _on_the_device(script, owner, scope):
         for node in converted_to(script, call, _DOUBLE):

@@ -73,7 +73,7 @@ from ...analysis.training.turns import in_each_step
 from ...edits import Replace, remove
 from ...finding import Finding
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -140,8 +140,7 @@ def synchronize_itself(script: Script, node: ast.expr, scope: Scope) -> Iterator
 
 
 @RULE.method("synchronize")
-def of_stream(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def of_stream(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if is_guarded(script, call):
         if isinstance(call.func.value, ast.Call):
             script.settled.add(call.func.value.func)

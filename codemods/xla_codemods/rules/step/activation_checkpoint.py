@@ -99,7 +99,7 @@ from ...analysis.nodes import walk
 from ...analysis.syntax import is_handed_on, keyword, root_of
 from ...edits import AddArgument, InsertBefore, Replace
 from ...finding import MEDIUM, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -164,8 +164,7 @@ def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 
 
 @RULE.method("gradient_checkpointing_enable")
-def of_transformers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def of_transformers(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     statement = script.parent(call)
     if _is_patched(script) or _is_self(call.func.value) or _is_own(script, call.func):
         return
@@ -213,9 +212,8 @@ _OF_LIBRARIES = frozenset(
 
 
 @RULE.method("enable_gradient_checkpointing", "set_grad_checkpointing")
-def of_others(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def of_others(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """Models of diffusers and timm, which import torch's function for themselves."""
-    assert isinstance(call.func, ast.Attribute)
     given = call.args[0] if call.args else keyword(call, "enable")
     on = given is None or (isinstance(given, ast.Constant) and bool(given.value))
     if not (script.accelerated or uses_accelerate(script)) or not on or _is_self(call.func.value):

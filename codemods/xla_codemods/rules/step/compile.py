@@ -74,7 +74,7 @@ from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
 from ...flow.conditions import conditions
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -102,9 +102,8 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 
 
 @RULE.method("compile")
-def in_place(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def in_place(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`model.compile(...)` of an nn.Module."""
-    assert isinstance(call.func, ast.Attribute)
     statement = script.parent(call)
     if not script.is_module(call.func.value) or not isinstance(statement, ast.Expr):
         return

@@ -61,7 +61,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
 from ...finding import MEDIUM, WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method(*METHODS)
-def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if _is_computed_each_time(script, call) and may_be_read(script, call.func.value):
         yield RULE.finding(script, call, _message(f".{call.func.attr}()"))
 

@@ -198,7 +198,7 @@ from ...flow.calls import outer_calls
 from ...flow.closure import ends, reach
 from ...flow.edges import sources
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 if TYPE_CHECKING:
@@ -259,8 +259,7 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method(*_METHODS)
-def method(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner, name = call.func.value, call.func.attr
     is_there = (
         may_be_read(script, owner)

@@ -64,7 +64,7 @@ from ...analysis.inference.values import HOST, MODULE, TENSOR
 from ...finding import MEDIUM, WARNING, Finding
 from ...flow.conditions import is_excluded
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.scopes import Scope
@@ -107,8 +107,7 @@ def quantized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 
 @RULE.method("share_memory_", "share_memory")
-def shared(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def shared(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     value = script.value(call.func.value, scope)
     if not script.accelerated or value.has(HOST) or not value.kinds & {TENSOR, MODULE}:
         return
@@ -133,16 +132,14 @@ _ONCE_A_TURN = (
 
 
 @RULE.method("resize_", "resize_as_")
-def resized(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def resized(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if script.on_accelerator(call.func.value) and not _is_new_each_time(script, call, scope):
         message = f"a tensor that `{call.func.attr}` made smaller cannot grow again on XLA: create a new tensor"
         yield RULE.finding(script, call, message, severity=WARNING)
 
 
-def _is_new_each_time(script: Script, call: ast.Call, scope: Scope) -> bool:
+def _is_new_each_time(script: Script, call: MethodCall, scope: Scope) -> bool:
     """Return True if the tensor is made next to its resize, in the same turn of the loop: it has had one size only."""
-    assert isinstance(call.func, ast.Attribute)
     owner = call.func.value
     found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
     around = next(a for a in script.ancestors(call) if isinstance(a, _ONCE_A_TURN))

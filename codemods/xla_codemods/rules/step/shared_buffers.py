@@ -76,7 +76,7 @@ from ...analysis.scopes import ITERATED, Scope
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 
 if TYPE_CHECKING:
     from ...analysis.script import Script
@@ -85,8 +85,7 @@ RULE = Rule("XLA511", "shared-buffers", of_what_runs=True, severity=WARNING)
 
 
 @RULE.method("copy_")
-def copied(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def copied(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if len(call.args) != 1 or not script.accelerated or _is_being_made(script, call):
         return
     target, source = call.func.value, call.args[0]

@@ -108,7 +108,7 @@ from ...analysis.training.tensors.sparse import (
 from ...edits import DropArgument, Replace
 from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
 from ...flow.conditions import is_excluded
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 from ...symptoms import REMOTE
 
 if TYPE_CHECKING:
@@ -162,8 +162,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 @RULE.method(*CONVERTERS)
-def converted(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    assert isinstance(call.func, ast.Attribute)
+def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     if script.accelerated and not _is_settled(script, call, [call.func.value]):
         severity = INFO if _is_of_sparse_ones(script, call) else None
         yield RULE.finding(script, call, f"{_MESSAGE}", effort=HIGH, severity=severity)
@@ -175,9 +174,8 @@ def _is_of_sparse_ones(script: Script, call: ast.Call) -> bool:
 
 
 @RULE.method("cuda", "to")
-def moved(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+def moved(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`adj.cuda()`, wherever in the project it is made."""
-    assert isinstance(call.func, ast.Attribute)
     tensor = call.func.value
     if isinstance(tensor, ast.Call) and script.dotted(tensor.func, scope) == SPARSE:
         return
@@ -225,11 +223,10 @@ def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
 _SPARSE_ONES = frozenset({"is_sparse", "is_sparse_csr"})
 
 
-def _is_used_as_one(script: Script, call: ast.Call, scope: Scope) -> bool:
+def _is_used_as_one(script: Script, call: MethodCall, scope: Scope) -> bool:
     """`adj = load().cuda()`, where `adj.coalesce()` or `torch.spmm(adj, x)` shows what it is."""
     if not script.source.mentions("sparse", "spmm", "coalesce", "_indices"):
         return False
-    assert isinstance(call.func, ast.Attribute)
     if call.func.attr == "to" and not (call.args and script.is_device(call.args[0])):
         return False
     statement = script.statement(call)
