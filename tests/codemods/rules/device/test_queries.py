@@ -41,7 +41,7 @@ from ..lines import codes, line
         ("if torch.cuda.is_available() and torch.cuda.device_count() > 1: f()", "if xla.is_available() and xla.device_count() > 1: f()"),
         ("a = not torch.cuda.device_count()", "a = not xla.is_available()"),
         ("d = torch.cuda.current_device()", "d = xla.xla_device()"),
-        ("print(torch.cuda.current_device())", "print((xla.xla_device().index or 0))"),
+        ("print(torch.cuda.current_device())", "print(xla.xla_device().index or 0)"),
         ("device_idx = torch.cuda.current_device()", "device_idx = (xla.xla_device().index or 0)"),
         ("a = rank == torch.cuda.current_device()", "a = rank == xla.local_rank()"),
         ("a = gpu == torch.cuda.current_device()", "a = gpu == (xla.xla_device().index or 0)"),
@@ -630,7 +630,7 @@ def test_what_torch_was_built_for(choice: str, after: str) -> None:
         ("torch.cuda.current_device()", "xla.device_type()"),
         ('torch.cuda.current_device() if use_cuda else "cpu"', 'xla.device_type() if use_cuda else "cpu"'),
         ("torch.cuda.current_device(), type=str", "xla.device_type(), type=str"),
-        ("torch.cuda.current_device(), type=int", "(xla.xla_device().index or 0), type=int"),
+        ("torch.cuda.current_device(), type=int", "xla.xla_device().index or 0, type=int"),
     ],
 )  # fmt: skip
 def test_the_default_of_an_option_is_a_text(before: str, after: str) -> None:

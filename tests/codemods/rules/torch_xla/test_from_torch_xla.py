@@ -49,7 +49,7 @@ def test_however_it_is_imported(imported: str) -> None:
         ("torch_xla.sync(True)", "xla.synchronize()"),
         ("xm.optimizer_step(optimizer, barrier=False)", "xla.optimizer_step(optimizer)"),
         ("xm.optimizer_step(optimizer=optimizer)", "xla.optimizer_step(optimizer)"),
-        ("print(xm.is_master_ordinal())", "print((xla.local_rank() == 0))"),
+        ("print(xm.is_master_ordinal())", "print(xla.local_rank() == 0)"),
         ("print(xm.is_master_ordinal(False))", "print(xla.is_master())"),
         ("print(xm.xrt_world_size(1))", "print(xla.world_size())"),
         ("xm.save(data=x, file_or_path=y)", "xla.save(obj=x, f=y, each_host=True)"),
