@@ -28,6 +28,7 @@ from ...inference.values import (
 from ...loops import is_called_a_model
 from ...nodes import walk
 from ...syntax import statements, unparsed
+from .beside_losses import is_computed_beside
 from .computed import computing, gives_one_tensor, is_state
 from .losses import (
     is_called_a_loss,
@@ -114,6 +115,8 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
     if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
         return True
     if value.kinds <= {TENSOR} and is_computed_with(script, node):
+        return True
+    if value.kinds == {TENSOR} and is_computed_beside(script, node):
         return True
     if not value.kinds and (arguments := tensor_arguments(script, node)):
         return [a for a in arguments if not script.value(a).kinds & _OTHERS] or False

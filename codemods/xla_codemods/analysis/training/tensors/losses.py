@@ -201,7 +201,7 @@ def _behind(script: Script, nodes: Iterable[ast.expr]) -> Iterable[ast.expr]:
     """Return `nodes` and what they are computed from on their own device, also by way of names."""
 
     def step(part: ast.expr) -> list[ast.expr]:
-        return _values(script, part) if isinstance(part, ast.Name) else _parts(script, part)
+        return _values(script, part) if isinstance(part, ast.Name) else computed_from(script, part)
 
     return reach(nodes, step)
 
@@ -233,7 +233,7 @@ def _leaves(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in _DEVICE_LEAVES
 
 
-def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
+def computed_from(script: Script, node: ast.expr) -> list[ast.expr]:
     """Return what an operation, a method of a tensor or a function of torch computes from."""
     match node:
         case ast.BinOp(left=left, right=right):
