@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..patterns import Pattern
 from .nodes import CHILDREN, FUNCTIONS, LEAVES, walk
@@ -35,6 +35,17 @@ def is_literal(node: ast.AST | None, value: object) -> bool:
     """Return True if `node` is the literal `value`; `1` is not `True`."""
     is_constant = isinstance(node, ast.Constant) and type(node.value) is type(value)
     return is_constant and getattr(node, "value", None) == value
+
+
+def text_of(node: ast.AST | None) -> str | None:
+    """Return the string that `node` is the literal of; None for other code."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return value if isinstance(value, str) else None
+
+
+def texts_of(nodes: Iterable[ast.AST]) -> list[str]:
+    """Return the strings among the literals in `nodes`."""
+    return [text for node in nodes if (text := text_of(node)) is not None]
 
 
 def name_of(node: ast.AST | None) -> str:

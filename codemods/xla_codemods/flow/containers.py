@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ..analysis.syntax import unparsed
+from ..analysis.syntax import text_of, unparsed
 from .calls import File, class_of_self
 from .closure import reach
 from .edges import sources
@@ -52,8 +52,8 @@ def _step(file: File, node: ast.expr, keys: tuple[str, ...]) -> Iterator[_Place]
 
 
 def _key(index: ast.expr) -> str:
-    is_text = isinstance(index, ast.Constant) and isinstance(index.value, str)
-    return index.value if is_text else ANY  # type: ignore[attr-defined]
+    text = text_of(index)
+    return ANY if text is None else text
 
 
 def _entries(

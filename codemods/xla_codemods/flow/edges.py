@@ -15,6 +15,7 @@ from ..analysis.syntax import (
     name_of,
     parameters,
     returned,
+    text_of,
     unparsed,
     walk_body,
 )
@@ -336,8 +337,8 @@ def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Itera
     elif isinstance(parent, ast.keyword) and parent.arg is not None:
         keys = [ast.Constant(parent.arg)]
     for key in keys:
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            yield from (read for read, _ in file.index.subscripts(key.value))
+        if (text := text_of(key)) is not None:
+            yield from (read for read, _ in file.index.subscripts(text))
 
 
 def _loads(file: File, targets: list[ast.expr]) -> Iterator[ast.expr]:

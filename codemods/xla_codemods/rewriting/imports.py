@@ -13,7 +13,7 @@ from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.nodes import NAMED, children, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT, ParsedFile
 from ..analysis.scopes import STAR_EXPORTS, WHOLLY_KNOWN
-from ..analysis.syntax import imported_as, imported_modules, is_pure, packages, used_names
+from ..analysis.syntax import imported_as, imported_modules, is_pure, packages, text_of, used_names
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line, last_line
@@ -202,11 +202,7 @@ def _brings_torch(node: ast.stmt) -> bool:
 
 
 def _is_docstring(node: ast.stmt) -> bool:
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-    )
+    return isinstance(node, ast.Expr) and text_of(node.value) is not None
 
 
 def _unused(tree: ast.Module, script: ParsedFile) -> Iterator[Edit]:

@@ -11,7 +11,7 @@ from ...flow.calls import calls_by_name
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..nodes import walk
-from ..syntax import keyword
+from ..syntax import keyword, text_of
 from .launchers import Word, commands
 
 if TYPE_CHECKING:
@@ -227,8 +227,4 @@ def _text(script: Script, node: ast.expr) -> str:
 
 def _is_written(script: Script, node: ast.expr) -> bool:
     """True if the string stands there as it is, in quotes: no escapes, prefixes or parts."""
-    return (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and script.segment(node)[1:-1] == node.value
-    )
+    return script.segment(node)[1:-1] == text_of(node)

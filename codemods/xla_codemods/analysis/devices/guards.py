@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
 from ..nodes import NAMED, walk
-from ..syntax import caught, root_of
+from ..syntax import caught, root_of, texts_of
 from .availability import AVAILABLE
 from .cuda_only.kernels import chooses_kernels
 
@@ -140,8 +140,7 @@ def is_listed_if_available(script: ParsedFile, name: ast.expr) -> bool:
 
 def _are_devices(elements: list[ast.expr]) -> bool:
     """Return True unless a text among `elements` is no device: `["cuda", "cudnn"]`."""
-    texts = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
-    return all(text.partition(":")[0] in _DEVICES for text in texts)
+    return all(text.partition(":")[0] in _DEVICES for text in texts_of(elements))
 
 
 def _tests_availability(script: ParsedFile, test: ast.expr) -> bool:

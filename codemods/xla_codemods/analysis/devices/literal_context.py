@@ -12,7 +12,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, name_of, targets_of
+from ..syntax import defaults, name_of, targets_of, text_of, texts_of
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
@@ -269,10 +269,9 @@ def _field(script: ParsedFile, call: ast.Call) -> str:
 
 def _options(call: ast.Call) -> list[str]:
     """The names that an option is declared with: `add_argument("-d", "--device", dest="device")`."""
-    found = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-    found = [text for text in found if text and not text.startswith("cuda") and " " not in text]
-    found += [k.value.value for k in call.keywords if k.arg == "dest" and _is_string(k.value)]  # type: ignore[attr-defined]
-    return found
+    texts = texts_of(call.args)
+    found = [text for text in texts if text and not text.startswith("cuda") and " " not in text]
+    return found + texts_of(k.value for k in call.keywords if k.arg == "dest")
 
 
 def _assigned(script: ParsedFile, node: ast.expr, statement: ast.Assign | ast.AnnAssign) -> str:
@@ -332,9 +331,9 @@ def _entry(script: ParsedFile, node: ast.expr, display: ast.Dict) -> str:
         if value is node and script.cached(Devices).spec(key) is not None:
             return ELSEWHERE  # a `map_location`, which `load` reads in CUDA's spelling
         if value is node:
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                if is_device_name(key.value):
-                    return NAME
+            text = text_of(key)
+            if text is not None and is_device_name(text):
+                return NAME
             parent = script.parent(display)
             if isinstance(parent, ast.keyword) and parent.arg == "device_map":
                 return NAME
@@ -382,9 +381,8 @@ def _is_unpacked_into_a_move(script: ParsedFile, target: ast.expr) -> bool:
 
 def _lists_kinds(display: ast.expr) -> bool:
     """True if `display` holds several kinds of accelerators, such as `("cuda", "xpu")`."""
-    elements = getattr(display, "elts", [])
-    texts = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)}
-    return bool(texts & {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"})
+    kinds = {*OTHER_ACCELERATORS, "xla", "rocm", "tpu", "neuron"}
+    return not kinds.isdisjoint(texts_of(getattr(display, "elts", [])))
 
 
 def _parameter_at(script: ParsedFile, call: ast.Call, node: ast.expr) -> str:
@@ -404,7 +402,3 @@ def _is_kept_as_device(script: ParsedFile, function: FunctionNode, name: str) ->
     parents = map(script.parent, script.index.names_below(function, name))
     targets = (t for parent in parents if isinstance(parent, ast.Assign) for t in parent.targets)
     return any(_is_name_for(script, target) for target in targets)
-
-
-def _is_string(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)

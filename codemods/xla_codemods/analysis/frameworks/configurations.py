@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...patterns import Pattern
 from ..nodes import walk
-from ..syntax import dict_entries, keyword
+from ..syntax import dict_entries, keyword, text_of
 from .deepspeed import (
     MARKS,
     Demand,
@@ -69,9 +69,8 @@ def of_node(script: Script, node: ast.expr) -> list[Configuration]:
     if isinstance(node, ast.Dict):
         table = plain(node)
         return [Configuration(table, "", node)] if is_configuration(table) else []
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return [one for _, one in _files(script.project, node.value)]
-    return []
+    name = text_of(node)
+    return [one for _, one in _files(script.project, name)] if name is not None else []
 
 
 def place(node: ast.Dict, keys: tuple[str, ...]) -> ast.expr:

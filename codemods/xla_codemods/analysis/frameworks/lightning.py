@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..syntax import keyword
+from ..syntax import keyword, text_of
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -53,8 +53,7 @@ def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:
     """Return why XLA cannot take the strategy `node`, a name or an object; empty if it can, or that is unknown."""
     if isinstance(node, ast.Call):
         return fault_of_strategy_class(_class_of_lightning(script, node))
-    name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-    return fault_of_strategy_name(name)
+    return fault_of_strategy_name(text_of(node) or "")
 
 
 def fault_of_strategy_name(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..bindings import ScopeNode
 from ..scopes import Scope, resolve
+from ..syntax import text_of
 from .values import (
     ACCELERATOR,
     DATASET,
@@ -75,9 +76,9 @@ def annotated(values: Evaluator, annotation: ast.expr | None, scope: Scope) -> V
     """What is annotated so: `x: torch.Tensor`, `"nn.Module"`, `Optional[Net]`, `Net | None`."""
     if annotation is None:
         return UNKNOWN
-    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+    if (text := text_of(annotation)) is not None:
         try:
-            annotation = ast.parse(annotation.value, mode="eval").body
+            annotation = ast.parse(text, mode="eval").body
         except SyntaxError:
             return UNKNOWN
     dotted = resolve(annotation, scope)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..scopes import Scope, resolve
-from ..syntax import is_cuda_string
+from ..syntax import is_cuda_string, text_of
 from . import library_types
 from .attributes import is_moved
 from .calls import call
@@ -160,8 +160,8 @@ def _display(values: Inference, node: ast.Tuple | ast.List | ast.Set, scope: Sco
 def _dict(values: Inference, node: ast.Dict, scope: Scope) -> Value:
     fields: dict[str, Value] = {}
     for key, value in zip(node.keys, node.values):
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            fields[key.value] = values.value(value, scope)
+        if (text := text_of(key)) is not None:
+            fields[text] = values.value(value, scope)
         elif key is None:
             fields.update(values.value(value, scope).fields or {})
     return Value(fields=fields)

@@ -15,6 +15,8 @@ from ..syntax import (
     keyword,
     name_of,
     names_given,
+    text_of,
+    texts_of,
     unparsed,
 )
 from .callees import PREPARING, Callees, Handed, Target, callees_of, filled
@@ -165,9 +167,8 @@ def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
     owner = unparsed(node.value).rpartition(".")[2]
     if isinstance(node, ast.Attribute):
         return owner, node.attr
-    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return owner, node.slice.value
-    return None
+    key = text_of(node.slice)
+    return (owner, key) if key is not None else None
 
 
 def _defaults(name: str, index: Index) -> Iterator[ast.expr]:
@@ -182,7 +183,7 @@ def _defaults(name: str, index: Index) -> Iterator[ast.expr]:
 
 def option(call: ast.Call) -> tuple[str, ast.expr | None]:
     """The destination of `parser.add_argument("--optim", default="x")` and its default; of a switch, what it sets."""
-    texts = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    texts = texts_of(call.args)
     long = [text for text in texts if text.startswith("--")] or texts or [""]
     named = getattr(keyword(call, "dest"), "value", long[0].lstrip("-").replace("-", "_"))
     match keyword(call, "action"):

@@ -9,6 +9,7 @@ from ...patterns import Pattern
 from ..inference import library_types
 from ..once import once
 from ..script import Script
+from ..syntax import text_of
 from . import world_sizes
 
 _HOMES = (
@@ -280,8 +281,8 @@ def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[_Option] |
                 return _updated(above)
             if name == "setdefault" and len(above.args) == 2:
                 first, value = above.args
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    return [(first.value, value)]
+                if (text := text_of(first)) is not None:
+                    return [(text, value)]
     return None
 
 

@@ -82,6 +82,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import text_of
 from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, removed, unread
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -128,9 +129,9 @@ def argument(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield _refused(script, given, f"`{dotted}({given.arg}=...)`", instead)
     for first in call.args[:1]:
         of_kinds = "devkind" in REMOVED_ARGUMENTS[dotted]
-        if of_kinds and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        if of_kinds and (text := text_of(first)) is not None:
             yield _refused(
-                script, first, f"`{dotted}({first.value!r})`", REMOVED_ARGUMENTS[dotted]["devkind"]
+                script, first, f"`{dotted}({text!r})`", REMOVED_ARGUMENTS[dotted]["devkind"]
             )
 
 

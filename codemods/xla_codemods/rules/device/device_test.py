@@ -141,6 +141,7 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
+from ...analysis.syntax import text_of, texts_of
 from ...analysis.training.tensors.chosen_half import (
     bfloat16_instead,
     half_chosen_by,
@@ -372,12 +373,7 @@ def _rest(script: Script, elements: list[ast.expr]) -> list[str] | None:
 
 
 def _speaks_of_cuda(script: Script, node: ast.Compare) -> bool:
-    if any(
-        isinstance(part, ast.Constant)
-        and isinstance(part.value, str)
-        and ("cuda" in part.value or "gpu" in part.value)
-        for part in walk(node)
-    ):
+    if any("cuda" in text or "gpu" in text for text in texts_of(walk(node))):
         return True
     parts = [node.left, *node.comparators]
     if any(isinstance(part, ast.Constant) for part in parts):
@@ -391,7 +387,7 @@ def _speaks_of_cuda(script: Script, node: ast.Compare) -> bool:
 
 def _said(script: Script, node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
+        return text_of(node)
     return "cuda" if _says_cuda(script, node) else None
 
 

@@ -109,7 +109,7 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, text_of
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
@@ -142,7 +142,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield from _gpus(script, call, accelerator)
     strategy = keyword(call, "strategy")
     if strategy is not None and (message := fault_of_strategy(script, strategy)):
-        edits = [Replace(strategy, '"auto"')] if _text(strategy) in PLAIN_STRATEGIES else []
+        edits = [Replace(strategy, '"auto"')] if text_of(strategy) in PLAIN_STRATEGIES else []
         effort = HIGH if "xla_fsdp" in message else MEDIUM
         if not (is_patched_for(call) and is_taken(script, "strategy", strategy)):
             yield RULE.finding(script, strategy, message, *edits, effort=effort)
@@ -195,16 +195,12 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
         if "cpu" in kinds:
             text = f'accelerator="{kinds[0]}" if {{0}} else "{kinds[1]}"'
             added = AddArgument(call, text, (test,))
-    if _text(accelerator) in {"ddp", "dp", "ddp2", "ddp_spawn"}:  # once the name of the strategy
+    if text_of(accelerator) in {"ddp", "dp", "ddp2", "ddp_spawn"}:  # once the name of the strategy
         assert accelerator is not None
         edits.append(Replace(accelerator, '"auto"'))
     elif accelerator is None:
         edits.append(added)
     yield RULE.finding(script, gpus.value, message, *edits)
-
-
-def _text(node: ast.expr | None) -> str | None:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
 def _is_in(node: ast.expr, values: frozenset[object]) -> bool:

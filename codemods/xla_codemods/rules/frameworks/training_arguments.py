@@ -158,7 +158,7 @@ from ...analysis.frameworks.values import (
     OTHER_OPTIMIZERS,
     needs_more_memory,
 )
-from ...analysis.syntax import class_values, is_literal, keyword, unparsed
+from ...analysis.syntax import class_values, is_literal, keyword, text_of, unparsed
 from ...edits import (
     AddArgument,
     DropArgument,
@@ -226,7 +226,7 @@ def _optimizer(script: Script, call: ast.Call) -> Iterator[Finding]:
 
 def _optimizer_name(script: Script, node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
+        return text_of(node)
     dotted = script.dotted(node) or ""
     return dotted.rpartition(".")[2].lower() if "OptimizerNames." in dotted else None
 

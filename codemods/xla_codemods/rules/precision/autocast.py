@@ -103,7 +103,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_cuda_string, is_handed_on, keyword
+from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, text_of
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
@@ -249,8 +249,4 @@ def _is_type(node: ast.expr | None) -> bool:
 
 
 def _is_cuda(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and is_cuda_string(node.value)
-    )
+    return is_cuda_string(text_of(node) or "")

@@ -12,7 +12,7 @@ from ....flow.edges import sources
 from ...inference.library_types import RUNTIME
 from ...inference.values import DEVICE, STRING, TENSOR
 from ...scopes import Scope, resolve
-from ...syntax import name_of, returned
+from ...syntax import name_of, returned, texts_of
 from ..literal_context import NAME
 from ..literals import DeviceLiterals
 from ..made_of import MadeOf
@@ -96,11 +96,7 @@ class _Origins(MadeOf):
     def words(self, node: ast.AST | None) -> set[str]:
         """Return the words in small letters; none if CUDA's is not, or XLA's may be, among them."""
         found = self.of(node)
-        words = {
-            n.value.lower()
-            for n in found
-            if isinstance(n, ast.Constant) and isinstance(n.value, str)
-        }
+        words = {text.lower() for text in texts_of(found)}
         words |= {"cuda" for part in found if _is_called_cuda(part)}
         is_cuda = any("cuda" in word for word in words) and "xla" not in words
         return words if is_cuda and not any(map(self._is_unknown_key, found)) else set()

@@ -19,6 +19,7 @@ from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may
 from ..tensors.given import is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
+from .formatted import is_text
 from .plan import Outcome, plan
 
 if TYPE_CHECKING:
@@ -208,9 +209,7 @@ def _is_text(node: ast.expr) -> bool:
     """`"%s"`, `"%10s" * 4 + "%8.3f"`."""
     if isinstance(node, ast.BinOp):
         return _is_text(node.left) or _is_text(node.right)
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
+    return is_text(node)
 
 
 def _shown(right: ast.expr) -> list[ast.expr]:

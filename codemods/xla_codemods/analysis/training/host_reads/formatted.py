@@ -9,6 +9,7 @@ from string import Formatter
 from typing import TYPE_CHECKING
 
 from ...nodes import walk
+from ...syntax import text_of
 from ..tensors.losses import losses
 from ..turns import is_an_exit
 
@@ -112,9 +113,7 @@ def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
 
 
 def is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
+    return isinstance(node, ast.JoinedStr) or text_of(node) is not None
 
 
 def _shows_numbers(node: ast.AST, shown: list[ast.expr]) -> bool:
