@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeGuard
 
 from ..patterns import Pattern
 from .nodes import CHILDREN, FUNCTIONS, LEAVES, walk
@@ -31,10 +32,11 @@ def keyword(call: ast.Call, name: str) -> ast.expr | None:
     return None
 
 
-def is_literal(node: ast.AST | None, value: object) -> bool:
+def is_literal(node: ast.AST | None, value: object) -> TypeGuard[ast.Constant]:
     """Return True if `node` is the literal `value`; `1` is not `True`."""
-    is_constant = isinstance(node, ast.Constant) and type(node.value) is type(value)
-    return is_constant and getattr(node, "value", None) == value
+    return (
+        isinstance(node, ast.Constant) and type(node.value) is type(value) and node.value == value
+    )
 
 
 def text_of(node: ast.AST | None) -> str | None:

@@ -10,7 +10,7 @@ from ...edits import Edit, InsertBefore, Replace
 from ...flow.calls import passed
 from ..nodes import FUNCTIONS, walk
 from ..scopes import FunctionNode
-from ..syntax import defaults
+from ..syntax import defaults, is_literal
 
 if TYPE_CHECKING:
     from ..script import Script
@@ -101,7 +101,7 @@ def _asks_for_none(node: ast.AST, name: str) -> bool:
         case ast.Compare(left=left, comparators=[right]):
             pair = (left, right)
             return any(_is_name(part, name) for part in pair) and any(
-                isinstance(part, ast.Constant) and part.value is None for part in pair
+                is_literal(part, None) for part in pair
             )
         case ast.BoolOp(values=values):
             return any(_is_name(value, name) for value in values)
@@ -131,7 +131,7 @@ def _is_none(script: Script, node: ast.AST) -> bool:
         return False
     around = script.function(node)
     return around is not None and any(
-        parameter.arg == node.id and isinstance(default, ast.Constant) and default.value is None
+        parameter.arg == node.id and is_literal(default, None)
         for parameter, default in defaults(around.args)
     )
 

@@ -12,7 +12,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..scopes import FunctionNode, Scope
-from ..syntax import defaults, name_of, targets_of, text_of, texts_of
+from ..syntax import defaults, is_literal, name_of, targets_of, text_of, texts_of
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
@@ -122,7 +122,7 @@ def _is_beside_the_host(node: ast.expr, choice: ast.expr) -> bool:
     if not isinstance(choice, ast.IfExp):
         return False
     other = choice.orelse if choice.body is node else choice.body
-    return isinstance(other, ast.Constant) and other.value == "cpu"
+    return is_literal(other, "cpu")
 
 
 def _looked_up(script: ParsedFile, item: ast.Subscript) -> str:

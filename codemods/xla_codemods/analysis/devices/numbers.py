@@ -23,7 +23,7 @@ from ..projects.passed_arguments import (
 )
 from ..projects.sources import Place, ValueSources
 from ..scopes import ITERATED, Binding, Scope
-from ..syntax import name_of
+from ..syntax import is_literal, name_of
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -99,7 +99,7 @@ class Numbers:
         if not isinstance(node, ast.Name):
             return False
         return any(
-            isinstance(leaf, ast.Constant) and leaf.value is None
+            is_literal(leaf, None)
             for b in self.home.reaching(node)
             if b.how in {"parameter", "assign"} and b.value is not None and not b.path
             for leaf in leaves(b.value)
@@ -330,7 +330,7 @@ def _is_made_where_named(
         return True
     if scope is None:
         return False
-    numbers = [p for p in parts if not (isinstance(p, ast.Constant) and p.value is None)]
+    numbers = [p for p in parts if not is_literal(p, None)]
     return 0 < len(numbers) < len(parts) and all(is_index_of_tensor(p, scope) for p in numbers)
 
 

@@ -15,7 +15,7 @@ from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
 from ..scopes import resolve
-from ..syntax import keyword
+from ..syntax import is_literal, keyword
 from .checks.pieces import pieces
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ def is_host(node: ast.expr) -> bool:
     """True if `node` is the host: `"cpu"`, `torch.device("cpu")`."""
     if isinstance(node, ast.Call) and len(node.args) == 1:
         node = node.args[0]
-    return isinstance(node, ast.Constant) and node.value == "cpu"
+    return is_literal(node, "cpu")
 
 
 def last_name(node: ast.AST) -> str | None:

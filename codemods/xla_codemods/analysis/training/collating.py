@@ -11,7 +11,7 @@ from ...flow.closure import all_ends, reach
 from ...patterns import Pattern
 from ..nodes import walk
 from ..scopes import FunctionNode
-from ..syntax import is_static, name_of, walk_body
+from ..syntax import is_literal, is_static, name_of, walk_body
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -268,7 +268,6 @@ def _joins_samples(call: ast.Call) -> bool:
     if not call.args or not isinstance(call.args[0], (ast.Name, ast.ListComp, ast.Attribute)):
         return False
     return not any(
-        (isinstance(node, ast.Attribute) and node.attr == "unsqueeze")
-        or (isinstance(node, ast.Constant) and node.value is None)
+        (isinstance(node, ast.Attribute) and node.attr == "unsqueeze") or is_literal(node, None)
         for node in walk(call.args[0])
     )

@@ -30,7 +30,7 @@ from ..loops import (
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..scopes import FunctionNode, Scope
-from ..syntax import keyword, name_of
+from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
 from .loaders import Driver, Feeding
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
@@ -381,7 +381,7 @@ class Training:
         func = node.func if isinstance(node, ast.Call) else node
         dotted = self.script.dotted(func)
         if dotted == "torch.set_grad_enabled" and isinstance(node, ast.Call) and node.args:
-            return isinstance(node.args[0], ast.Constant) and node.args[0].value is False
+            return is_literal(node.args[0], False)
         return dotted in _NO_GRAD
 
 

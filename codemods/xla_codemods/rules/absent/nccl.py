@@ -55,7 +55,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...fallback import leftovers
 from ...finding import HIGH, LOW, WARNING, Finding
 from ...rule import Rule, Unhandled
@@ -83,7 +83,7 @@ _MESHES = tuple(
 @RULE.call(*_MESHES)
 def mesh(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = call.args[0] if call.args else keyword(call, "device_type")
-    if isinstance(device, ast.Constant) and device.value == "cuda":
+    if is_literal(device, "cuda"):
         message = "a mesh of CUDA devices fails on XLA: use SPMD (`torch_xla.distributed.spmd`)"
         yield RULE.finding(script, call, message, effort=HIGH)
 

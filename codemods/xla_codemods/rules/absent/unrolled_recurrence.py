@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...finding import INFO, MEDIUM, Finding
 from ...rule import Rule
 
@@ -75,4 +75,4 @@ def recurrent_layer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 
 def _goes_both_ways(call: ast.Call) -> bool:
     value = keyword(call, "bidirectional")
-    return isinstance(value, ast.Constant) and value.value is True
+    return is_literal(value, True)

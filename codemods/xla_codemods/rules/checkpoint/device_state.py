@@ -71,7 +71,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 from ...analysis.nodes import LOOPS, walk
-from ...analysis.syntax import keyword, name_of, root_of
+from ...analysis.syntax import is_literal, keyword, name_of, root_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import Finding
@@ -124,7 +124,7 @@ def _is_read_no_more(script: Script, state: ast.expr, call: ast.Call) -> bool:
     if found is None or found[0].node is not function:
         return False
     values = [binding.value for binding in found[1] if binding.value is not None]
-    nothing = [v for v in values if isinstance(v, ast.Constant) and v.value is None]
+    nothing = [v for v in values if is_literal(v, None)]
     copies = [v for v in values if isinstance(v, ast.Call) and script.dotted(v.func) == _DEEP]
     if len(copies) + len(nothing) < len(found[1]) or not copies:
         return False

@@ -75,7 +75,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
-from ...analysis.syntax import name_of
+from ...analysis.syntax import is_literal, name_of
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...flow.closure import reach
@@ -221,8 +221,7 @@ def _is_on_the_cpu(script: Script, call: ast.Call) -> bool:
             if node.lineno > (call.end_lineno or call.lineno):
                 continue
             if node.func.attr == "cpu" or (
-                node.func.attr == "to"
-                and any(isinstance(a, ast.Constant) and a.value == "cpu" for a in node.args)
+                node.func.attr == "to" and any(is_literal(a, "cpu") for a in node.args)
             ):
                 return True
     return False

@@ -100,7 +100,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.specs import last_name
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import HOST, MODULE
-from ...analysis.syntax import name_of
+from ...analysis.syntax import is_literal, name_of
 from ...edits import Replace
 from ...finding import Finding
 from ...patterns import Pattern
@@ -159,7 +159,7 @@ def save_lora(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if not (script.accelerated or uses_accelerate(script)):
         return
     layers = [*call.args[1:], *(k.value for k in call.keywords if _is_of_layers(k.arg))]
-    tensors = [one for one in layers if not (isinstance(one, ast.Constant) and one.value is None)]
+    tensors = [one for one in layers if not is_literal(one, None)]
     if tensors and all(_is_made_on_the_host(script, one, scope) for one in tensors):
         return
     edit = _by_runtime(f"{script.xla}.save_lora", call, call.func)

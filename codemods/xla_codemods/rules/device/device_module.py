@@ -93,6 +93,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.origins import is_xla_or_renamed
+from ...analysis.syntax import is_literal
 from ...edits import Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
@@ -140,7 +141,7 @@ def _is_cuda(name: ast.expr, scope: Scope) -> bool:
     """True if `name` is a variable for "cuda"."""
     found = scope.find(name.id) if isinstance(name, ast.Name) else None
     values = [binding.value for binding in found[1]] if found else []
-    return any(isinstance(value, ast.Constant) and value.value == "cuda" for value in values)
+    return any(is_literal(value, "cuda") for value in values)
 
 
 def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:

@@ -141,7 +141,7 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
-from ...analysis.syntax import text_of, texts_of
+from ...analysis.syntax import is_literal, text_of, texts_of
 from ...analysis.training.tensors.chosen_half import (
     bfloat16_instead,
     half_chosen_by,
@@ -338,7 +338,7 @@ def _is_beside_xla(script: Script, node: ast.expr) -> bool:
     return (
         isinstance(around, ast.BoolOp)
         and isinstance(around.op, ast.Or)
-        and any(isinstance(part, ast.Constant) and part.value == "xla" for part in walk(around))
+        and any(is_literal(part, "xla") for part in walk(around))
     )
 
 

@@ -99,6 +99,7 @@ from ...analysis.devices.availability import chooses_tests
 from ...analysis.devices.checks.device_texts import checks
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.nodes import walk
+from ...analysis.syntax import is_literal
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled
@@ -171,7 +172,7 @@ def _is_answered(script: Script, node: ast.expr | ast.pattern) -> bool:
         return True
     around: ast.AST | None = node
     while isinstance(around, (ast.expr, ast.pattern, ast.match_case)):
-        if any(isinstance(p, ast.Constant) and p.value == "xla" for p in walk(around)):
+        if any(is_literal(p, "xla") for p in walk(around)):
             return True
         around = script.parent(around)
     return False

@@ -59,7 +59,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...finding import WARNING, Finding
 from ...rule import MethodCall, Rule
 
@@ -76,7 +76,7 @@ _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "pathlib.Pure
 @RULE.call("shutil.which")
 def tool(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     command = call.args[0] if call.args else keyword(call, "cmd")
-    if isinstance(command, ast.Constant) and command.value == "nvidia-smi":
+    if is_literal(command, "nvidia-smi"):
         yield from _found(script, call, "`nvidia-smi`")
 
 

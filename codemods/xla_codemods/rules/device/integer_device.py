@@ -120,7 +120,7 @@ from ...analysis.devices.specs import (
 )
 from ...analysis.devices.uses import is_calculated_with, makes_tensors
 from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
-from ...analysis.syntax import name_of, unparsed
+from ...analysis.syntax import is_literal, name_of, unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...flow.conditions import is_excluded
@@ -273,7 +273,7 @@ def mixed(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     ]
     others = [part for value in _given(script, target, scope) for part in leaves(value)]
     on_host = any(map(is_host, others))
-    if any(isinstance(part, ast.Constant) and part.value is None for part in others):
+    if any(is_literal(part, None) for part in others):
         on_host = on_host or all(_is_of_tensor(script, index, scope) for index in indices)
     if indices and on_host:  # without a device, for a tensor of the CPU, is the host, too
         for index in indices:

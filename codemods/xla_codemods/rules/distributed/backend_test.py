@@ -68,7 +68,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_elif, is_pure
+from ...analysis.syntax import is_elif, is_literal, is_pure
 from ...edits import Edit, Replace, remove
 from ...finding import Finding
 from ...patterns import Pattern
@@ -93,7 +93,7 @@ _OF_TESTS = Pattern(r"(?:only|skip|requires?)_?\w*nccl", re.IGNORECASE)
 )
 def is_nccl_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`is_nccl_available()`, and `is_backend_available("nccl")`."""
-    if call.args and not (isinstance(call.args[0], ast.Constant) and call.args[0].value == "nccl"):
+    if call.args and not is_literal(call.args[0], "nccl"):
         return
     function = script.function(call)
     if function is not None and _OF_TESTS.search(function.name):

@@ -63,7 +63,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...edits import Replace
 from ...finding import HIGH, WARNING, Finding
 from ...rule import Rule
@@ -106,7 +106,7 @@ def _starts_a_helper(call: ast.Call) -> bool:
     """`mp.spawn(fn, args, join=False)`: one process beside this one, which goes on."""
     join, count = keyword(call, "join"), keyword(call, "nprocs")
     alone = len(call.args) < 3 and (count is None or ast.unparse(count) == "1")
-    return alone and isinstance(join, ast.Constant) and join.value is False
+    return alone and is_literal(join, False)
 
 
 @RULE.call("torch.multiprocessing.Process")

@@ -105,7 +105,7 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import NAMED, walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.ranks.divergence import (
     has_replicas,
     may_be_alone,
@@ -343,7 +343,7 @@ def _collectives(script: Script, body: list[ast.stmt]) -> Iterator[tuple[ast.Cal
 def _averages_nothing(call: ast.Call) -> bool:
     """`xla.optimizer_step(optimizer, average=False)`: a step of one replica's own."""
     given = keyword(call, "average")
-    return isinstance(given, ast.Constant) and given.value is False
+    return is_literal(given, False)
 
 
 def _met_elsewhere(script: Script, node: ast.If, found: Guard, name: str) -> bool:

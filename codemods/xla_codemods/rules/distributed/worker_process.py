@@ -92,7 +92,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.workers import Workers
 from ...analysis.nodes import CALLABLES, COMPREHENSIONS, LOOPS, walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...finding import HIGH, Finding
 from ...rule import MethodCall, Rule
 
@@ -170,7 +170,7 @@ def _pool(script: Script, node: ast.expr) -> ast.Call | None:
             return None
         bound = script.inference.class_attributes(owner).get(node.attr, [])
         values = [b.value for b, _ in bound]
-        values = [v for v in values if not (isinstance(v, ast.Constant) and v.value is None)]
+        values = [v for v in values if not is_literal(v, None)]
     calls = [value for value in values if isinstance(value, ast.Call)]
     if not calls or len(calls) < len(values):
         return None

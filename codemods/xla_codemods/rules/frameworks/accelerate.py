@@ -190,11 +190,11 @@ _ACCELERATORS = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 @RULE.call(*_ACCELERATORS)
 def accelerator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     precision = keyword(call, "mixed_precision")
-    if isinstance(precision, ast.Constant) and precision.value == "fp16":
+    if is_literal(precision, "fp16"):
         yield RULE.finding(
             script, precision, _HALF, only_on_cuda(script, precision, '"bf16"'), severity=WARNING
         )
-    elif isinstance(precision, ast.Constant) and precision.value == "fp8":
+    elif is_literal(precision, "fp8"):
         yield RULE.finding(
             script, precision, "float8 needs NVIDIA GPUs: use bfloat16", effort=MEDIUM
         )
@@ -221,7 +221,7 @@ def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Findin
 def launched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`notebook_launcher(train, mixed_precision="fp16")`, which the Accelerators of its processes take over."""
     precision = keyword(call, "mixed_precision")
-    if isinstance(precision, ast.Constant) and precision.value == "fp16":
+    if is_literal(precision, "fp16"):
         yield RULE.finding(
             script, precision, _HALF, only_on_cuda(script, precision, '"bf16"'), severity=WARNING
         )
@@ -260,7 +260,7 @@ def option(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         return
     named = any(isinstance(a, ast.Constant) and a.value in _OPTIONS for a in call.args)
     default = keyword(call, "default")
-    if named and isinstance(default, ast.Constant) and default.value == "fp16":
+    if named and is_literal(default, "fp16"):
         yield RULE.finding(
             script, default, _HALF, only_on_cuda(script, default, '"bf16"'), severity=WARNING
         )

@@ -116,7 +116,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     mode, scaler = keyword(call, "amp_mode"), keyword(call, "scaler")
     if mode is None or asks_runtime(script, mode):
         return
-    if isinstance(mode, ast.Constant) and mode.value is None:
+    if is_literal(mode, None):
         return
     elsewhere = f'{script.xla}.device_type() != "xla"'
     edits: list[Edit] = [Replace(mode, f"{{0}} if {elsewhere} else None", (mode,))]
@@ -132,5 +132,5 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 )
 def processes(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     backend = keyword(call, "backend") or next(iter(call.args), None)
-    if isinstance(backend, ast.Constant) and backend.value == "nccl":
+    if is_literal(backend, "nccl"):
         yield RULE.finding(script, backend, _BACKEND, effort=HIGH)

@@ -295,11 +295,7 @@ def _cuda_only(script: Script, call: ast.Call) -> Iterator[Finding]:
                 script, given, message, Replace(given, f"{{0}} and {test}", (given,))
             )
     backend = keyword_argument(call, "ddp_backend")
-    if (
-        backend is not None
-        and isinstance(backend.value, ast.Constant)
-        and backend.value.value == "nccl"
-    ):
+    if backend is not None and is_literal(backend.value, "nccl"):
         yield RULE.finding(
             script,
             backend.value,

@@ -86,6 +86,7 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.nodes import walk
+from ...analysis.syntax import is_literal
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
 from ...flow.containers import held
@@ -133,7 +134,7 @@ def argument(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Findin
 def entry(script: Script, node: ast.Dict, scope: Scope) -> Iterator[Finding]:
     """`{"fused": device.type == "cuda"}`, which goes to whoever; and `{"params": ..., "fused": True}`."""
     for key, value in zip(node.keys, node.values):
-        if isinstance(key, ast.Constant) and key.value == "fused":
+        if is_literal(key, "fused"):
             sure = _is_for_an_optimizer(script, node)
             yield from _found(script, value) if sure else _kept_from_xla(script, value, scope)
 
@@ -264,6 +265,4 @@ def _found(script: Script, value: ast.expr) -> Iterator[Finding]:
 def _asks_for_cuda(script: Script, value: ast.expr, scope: Scope) -> bool:
     if isinstance(value, ast.Call):
         return script.dotted(value.func, scope) in _AVAILABLE
-    return isinstance(value, ast.Compare) and any(
-        isinstance(n, ast.Constant) and n.value == "cuda" for n in walk(value)
-    )
+    return isinstance(value, ast.Compare) and any(is_literal(n, "cuda") for n in walk(value))

@@ -97,7 +97,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.cuda_only.presence import complaints, decides, tests
 from ...analysis.nodes import walk
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import MEDIUM, WARNING, Finding
@@ -124,7 +124,7 @@ def initialize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     if model is None or any(isinstance(a, ast.Starred) for a in call.args):
         yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
         return
-    if isinstance(optimizer, ast.Constant) and optimizer.value is None:
+    if is_literal(optimizer, None):
         optimizer = None
     text, holes = _mixed(script, call, model)
     statement = script.parent(call)

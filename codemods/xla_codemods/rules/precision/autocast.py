@@ -103,7 +103,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_cuda_string, is_handed_on, keyword, text_of
+from ...analysis.syntax import is_cuda_string, is_handed_on, is_literal, keyword, text_of
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
@@ -149,7 +149,7 @@ def _message(call: ast.Call, order: tuple[str, ...], first: int = 0) -> str:
     """What happens on XLA; with `enabled=False`, which is for what must not run in half precision."""
     place = first + order.index("enabled")
     enabled = call.args[place] if len(call.args) > place else keyword(call, "enabled")
-    is_off = isinstance(enabled, ast.Constant) and enabled.value is False
+    is_off = is_literal(enabled, False)
     return _OFF if is_off else _MESSAGE
 
 
@@ -240,7 +240,7 @@ def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
 def _is_off(call: ast.Call) -> bool:
     """`enabled=False`."""
     enabled = call.args[2] if len(call.args) > 2 else keyword(call, "enabled")
-    return isinstance(enabled, ast.Constant) and enabled.value is False
+    return is_literal(enabled, False)
 
 
 def _is_type(node: ast.expr | None) -> bool:

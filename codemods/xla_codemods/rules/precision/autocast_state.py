@@ -56,7 +56,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import AddArgument, Edit, Replace
 from ...finding import Finding
@@ -77,7 +77,7 @@ def asked(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     kind = f"{script.xla}.device_type()"
     if device is None and script.dotted(call.func, scope) == "torch.is_autocast_enabled":
         yield RULE.finding(script, call, _MESSAGE, AddArgument(call, kind))
-    elif isinstance(device, ast.Constant) and device.value == "cuda":
+    elif is_literal(device, "cuda"):
         yield RULE.finding(script, call, _MESSAGE, Replace(device, kind))
 
 
@@ -100,11 +100,7 @@ def set_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     dotted = script.dotted(call.func, scope) or ""
     if len(call.args) == 1 and dotted == "torch.set_autocast_enabled":
         yield RULE.finding(script, call, _MESSAGE, _set(script, call, scope, dotted))
-    elif (
-        len(call.args) == 2
-        and isinstance(call.args[0], ast.Constant)
-        and call.args[0].value == "cuda"
-    ):
+    elif len(call.args) == 2 and is_literal(call.args[0], "cuda"):
         edits: list[Edit] = [Replace(call.args[0], f"{script.xla}.device_type()")]
         new = bfloat16_for(script, call.args[1], scope)
         if new is not None:

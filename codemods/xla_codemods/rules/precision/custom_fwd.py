@@ -68,7 +68,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.syntax import is_handed_on, is_literal, keyword
 from ...analysis.training.tensors.kept_half import bfloat16_for
 from ...edits import Edit, Replace
 from ...finding import Finding
@@ -120,7 +120,7 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.call(*_ANY)
 def of_any_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = keyword(call, "device_type")
-    if not (isinstance(device, ast.Constant) and device.value == "cuda"):
+    if not is_literal(device, "cuda"):
         return
     edits: list[Edit] = [Replace(device, f"{script.xla}.device_type()")]
     cast = keyword(call, "cast_inputs")

@@ -44,6 +44,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_literal
 from ...edits import Replace, ReplaceStatement
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -68,7 +69,7 @@ def hyperparameters(script: Script, argument: ast.keyword, scope: Scope) -> Iter
         return
     keys = {k.value for k in given.keys if isinstance(k, ast.Constant)}
     for key, value in zip(given.keys, given.values):
-        is_half = isinstance(key, ast.Constant) and key.value == "fp16"
+        is_half = is_literal(key, "fp16")
         on = isinstance(value, ast.Constant) and value.value in (True, "True", "true", 1)
         if key is not None and is_half and on and "bf16" not in keys:
             message = "float16 needs a GradScaler, which reads from the device at every step: use bfloat16"

@@ -37,6 +37,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_literal
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -51,7 +52,7 @@ _FLAGS = ("use_spot_instances", "enable_managed_spot_training")
 
 @RULE.node(ast.keyword, named=_FLAGS)
 def spot(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
-    on = isinstance(argument.value, ast.Constant) and argument.value.value is True
+    on = is_literal(argument.value, True)
     text = script.source.text
     if (
         on

@@ -45,7 +45,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...edits import DropItem, Edit, Unwrap, remove
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule
@@ -77,7 +77,7 @@ def detect_anomaly(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
 def _is_on(script: Script, call: ast.Call, scope: Scope) -> bool:
     """`set_detect_anomaly` takes a mode; `detect_anomaly` is one."""
     check = keyword(call, "check_nan")
-    if isinstance(check, ast.Constant) and check.value is False:
+    if is_literal(check, False):
         return False  # it only keeps tracebacks
     if not (script.dotted(call.func, scope) or "").endswith("set_detect_anomaly"):
         return True

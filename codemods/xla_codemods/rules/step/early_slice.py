@@ -58,6 +58,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.nodes import LOOPS, walk
+from ...analysis.syntax import is_literal
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
 from ...finding import Finding
@@ -99,7 +100,7 @@ def _of(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             length = _counted_from_the_end(edge)
             if edge is None or length is None:
                 continue
-            if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p in parts[:dim]):
+            if any(is_literal(p, Ellipsis) for p in parts[:dim]):
                 yield RULE.finding(script, edge, _MESSAGE)
             else:
                 text = f"max({{0}}.size({dim}) - {{1}}, 0)"

@@ -49,7 +49,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import is_handed_on, keyword
+from ...analysis.syntax import is_handed_on, is_literal, keyword
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
@@ -70,7 +70,7 @@ _NAMES = (
 @RULE.call(*_NAMES)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     mode = call.args[0] if call.args else keyword(call, "mode")
-    if not (isinstance(mode, ast.Constant) and mode.value is False):
+    if not is_literal(mode, False):
         yield from _finding(script, call.func)
 
 

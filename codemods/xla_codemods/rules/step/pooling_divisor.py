@@ -46,7 +46,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
 
@@ -71,7 +71,7 @@ _PLACES = {
 def pooling_divisor(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     place = _PLACES[script.dotted(call.func, scope) or ""]
     divisor = call.args[place] if len(call.args) > place else keyword(call, "divisor_override")
-    if divisor is None or (isinstance(divisor, ast.Constant) and divisor.value is None):
+    if divisor is None or is_literal(divisor, None):
         return
     if script.runs_accelerated:
         message = "on XLA a pooling with `divisor_override` may silently use the divisor of another pooling: omit the argument, and multiply the result"

@@ -79,7 +79,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, given, renamed
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_literal, keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding
 from ...rule import Rule
@@ -121,8 +121,8 @@ def launch(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     backend = call.args[0] if call.args else keyword(call, "backend")
     address = call.args[1] if len(call.args) > 1 else keyword(call, "init_method")
-    if not (isinstance(backend, ast.Constant) and backend.value == "xla") or len(call.args) > 2:
-        if isinstance(address, ast.Constant) and address.value == "xla://":
+    if not is_literal(backend, "xla") or len(call.args) > 2:
+        if is_literal(address, "xla://"):
             message = "the address is valid for torch_xla only: use `xla.init_process_group`, which uses the launcher's address elsewhere"
             yield RULE.finding(script, call, message, renamed(script, call, "init_process_group"))
         return

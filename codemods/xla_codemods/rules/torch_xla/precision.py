@@ -77,6 +77,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, renamed
+from ...analysis.syntax import is_literal
 from ...edits import DropArgument, Edit, Replace
 from ...finding import SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
@@ -102,7 +103,7 @@ def autocast(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for argument in call.keywords:
         if argument.arg == "device_type":
             device, value = argument, argument.value
-    if device is None or not (isinstance(value, ast.Constant) and value.value == "xla"):
+    if device is None or not is_literal(value, "xla"):
         return
     edits: list[Edit] = [renamed(script, call, "autocast")]
     if isinstance(device, ast.keyword) or len(call.args) == 1:

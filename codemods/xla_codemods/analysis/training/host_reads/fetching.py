@@ -14,7 +14,7 @@ from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
-from ...syntax import keyword, name_of, unparsed
+from ...syntax import is_literal, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
@@ -249,7 +249,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     dotted = script.dotted(func, scope)
     if dotted == "torch.nn.utils.clip_grad_norm_":
         given = keyword(call, "error_if_nonfinite")
-        if isinstance(given, ast.Constant) and given.value is True:
+        if is_literal(given, True):
             yield "`error_if_nonfinite` reads the norm from the device"
     elif dotted in LISTS_TO_TENSORS:
         if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):

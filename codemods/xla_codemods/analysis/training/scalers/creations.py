@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...inference.values import SCALER
 from ...nodes import walk
-from ...syntax import keyword, name_of, targets_of
+from ...syntax import is_literal, keyword, name_of, targets_of
 
 if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
@@ -82,7 +82,7 @@ def _chooses(parent: ast.IfExp | ast.BoolOp, node: ast.expr) -> bool:
     if isinstance(parent, ast.BoolOp):
         return isinstance(parent.op, ast.And) and parent.values[-1] is node
     other = parent.orelse if node is parent.body else parent.body
-    return node is not parent.test and isinstance(other, ast.Constant) and other.value is None
+    return node is not parent.test and is_literal(other, None)
 
 
 def _makes(script: ParsedFile, node: ast.expr) -> bool:
@@ -103,7 +103,7 @@ def idle_bindings(script: ParsedFile, creation: Creation) -> Iterator[ast.stmt]:
     """`scaler = None` beside the statement that makes it."""
     targets = {_place(script, target) for target in targets_of(creation.statement)}
     for statement, _ in script.index.of(ast.Assign):
-        if isinstance(statement.value, ast.Constant) and statement.value.value is None:
+        if is_literal(statement.value, None):
             if all(_place(script, target) in targets for target in statement.targets):
                 yield statement
 

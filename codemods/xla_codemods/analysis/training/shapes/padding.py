@@ -85,7 +85,7 @@ def _of_trainer(script: ParsedFile, call: ast.Call) -> Iterator[Padding]:
 
 
 def _may_pad(padding: ast.expr | None) -> bool:
-    return not (padding is None or (isinstance(padding, ast.Constant) and padding.value is False))
+    return not (padding is None or is_literal(padding, False))
 
 
 def _of_trl(call: ast.Call) -> Iterator[Padding]:

@@ -14,7 +14,7 @@ from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOW
 from ...nodes import walk
 from ...optimizers import scaling_steps
 from ...scopes import FunctionNode
-from ...syntax import dict_entries, unparsed
+from ...syntax import dict_entries, is_literal, unparsed
 from ..training import BACKWARD
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def _is_of_the_host(value: ast.expr | None) -> bool:
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Dict(values=parts):
             return any(map(_is_of_the_host, parts))
         case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=given):
-            named = any(
-                isinstance(n, ast.Constant) and n.value == "cpu" for a in given for n in walk(a)
-            )
+            named = any(is_literal(n, "cpu") for a in given for n in walk(a))
             return named or _is_of_the_host(owner)
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
             return name in _LEAVES or _is_of_the_host(owner)
