@@ -39,6 +39,11 @@ def is_literal(node: ast.AST | None, value: object) -> TypeGuard[ast.Constant]:
     )
 
 
+def is_off(node: ast.AST | None) -> TypeGuard[ast.Constant]:
+    """Return True if `node` is a literal that is false in a test: `False`, `None`, `0`."""
+    return isinstance(node, ast.Constant) and not node.value
+
+
 def text_of(node: ast.AST | None) -> str | None:
     """Return the string that `node` is the literal of; None for other code."""
     value = node.value if isinstance(node, ast.Constant) else None

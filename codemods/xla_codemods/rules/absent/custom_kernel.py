@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_literal, keyword, name_of
+from ...analysis.syntax import is_literal, is_off, keyword, name_of
 from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -114,4 +114,4 @@ def _name(call: ast.Call) -> str:
 
 
 def _is_given(node: ast.expr | None) -> bool:
-    return node is not None and not (isinstance(node, ast.Constant) and not node.value)
+    return node is not None and not is_off(node)

@@ -83,7 +83,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import asks_runtime
 from ...analysis.frameworks.sharding import patched_before
-from ...analysis.syntax import is_literal, keyword
+from ...analysis.syntax import is_literal, is_off, keyword
 from ...edits import Edit, Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
@@ -122,7 +122,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(mode, f"{{0}} if {elsewhere} else None", (mode,))]
     if scaler is not None and is_literal(scaler, True):
         edits.append(Replace(scaler, elsewhere))
-    elif not (scaler is None or (isinstance(scaler, ast.Constant) and not scaler.value)):
+    elif not (scaler is None or is_off(scaler)):
         edits = []
     yield RULE.finding(script, mode, _MIXED, *edits)
 

@@ -109,7 +109,7 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
-from ...analysis.syntax import keyword, text_of
+from ...analysis.syntax import is_off, keyword, text_of
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
@@ -151,7 +151,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, plugins, message, effort=MEDIUM)
     for name in _OLD:
         argument = keyword_argument(call, name)
-        if argument is not None and not _is_off(argument.value):
+        if argument is not None and not is_off(argument.value):
             message = f"`{name}` is for CUDA and does not exist in Lightning 2: use `accelerator` and `devices`"
             yield RULE.finding(script, argument.value, message, effort=MEDIUM)
     precision = keyword(call, "precision")
@@ -171,14 +171,10 @@ def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Findin
         yield from trainer(script, call, scope)
 
 
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value
-
-
 def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Iterator[Finding]:
     """`gpus=2`, and `gpus=-1` for all."""
     gpus = keyword_argument(call, "gpus")
-    if gpus is None or _is_off(gpus.value):
+    if gpus is None or is_off(gpus.value):
         return
     message = "`gpus` counts CUDA devices and does not exist in Lightning 2: use `devices`"
     if keyword(call, "devices") is not None:
@@ -190,8 +186,8 @@ def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Itera
         gpus.value, ast.IfExp
     ):  # `gpus=0 if cpu else 2`: of any make there is at least one
         test, body, orelse = gpus.value.test, gpus.value.body, gpus.value.orelse
-        edits += [Replace(part, '"auto"') for part in (body, orelse) if _is_off(part)]
-        kinds = ["cpu" if _is_off(part) else "auto" for part in (body, orelse)]
+        edits += [Replace(part, '"auto"') for part in (body, orelse) if is_off(part)]
+        kinds = ["cpu" if is_off(part) else "auto" for part in (body, orelse)]
         if "cpu" in kinds:
             text = f'accelerator="{kinds[0]}" if {{0}} else "{kinds[1]}"'
             added = AddArgument(call, text, (test,))

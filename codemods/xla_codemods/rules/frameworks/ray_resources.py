@@ -50,7 +50,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_off, keyword
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
 
@@ -93,5 +93,5 @@ def workers(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 def _given(script: Script, call: ast.Call, name: str, message: str) -> Iterator[Finding]:
     value = keyword(call, name)
-    if value is not None and not (isinstance(value, ast.Constant) and not value.value):
+    if value is not None and not is_off(value):
         yield RULE.finding(script, value, message)

@@ -52,7 +52,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_off, keyword
 from ...edits import AddArgument
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
@@ -71,7 +71,7 @@ def loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if any(k.arg is None for k in call.keywords):
         return
     prefetcher = keyword(call, "use_prefetcher")
-    if isinstance(prefetcher, ast.Constant) and not prefetcher.value:
+    if is_off(prefetcher):
         return
     if keyword(call, "device") is None:
         edit = AddArgument(call, f"device={script.xla}.xla_device()")

@@ -158,7 +158,7 @@ from ...analysis.frameworks.values import (
     OTHER_OPTIMIZERS,
     needs_more_memory,
 )
-from ...analysis.syntax import class_values, is_literal, keyword, text_of, unparsed
+from ...analysis.syntax import class_values, is_literal, is_off, keyword, text_of, unparsed
 from ...edits import (
     AddArgument,
     DropArgument,
@@ -234,7 +234,7 @@ def _optimizer_name(script: Script, node: ast.expr) -> str | None:
 def _half(script: Script, call: ast.Call) -> Iterator[Finding]:
     for ours, theirs in (("fp16", "bf16"), ("fp16_full_eval", "bf16_full_eval")):
         half = keyword(call, ours)
-        if half is None or (isinstance(half, ast.Constant) and not half.value):
+        if half is None or is_off(half):
             continue
         if not asks_runtime(script, half) and (edits := _as_bfloat16(script, call, half, theirs)):
             yield RULE.finding(script, half, HALF, *edits)
@@ -321,7 +321,7 @@ def _fully_sharded(script: Script, call: ast.Call) -> Iterator[Finding]:
 def _left_to_a_person(script: Script, call: ast.Call) -> Iterator[Finding]:
     for name, advice in _BY_HAND.items():
         given = keyword(call, name)
-        if given is not None and not (isinstance(given, ast.Constant) and not given.value):
+        if given is not None and not is_off(given):
             if name == "deepspeed":
                 values = [one.node for one in given_values(script, call, name)]
                 advice = for_trainer(script, values or [given])

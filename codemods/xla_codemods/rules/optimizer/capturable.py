@@ -56,7 +56,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import OPTIMIZER
-from ...analysis.syntax import is_literal, keyword
+from ...analysis.syntax import is_literal, is_off, keyword
 from ...edits import DropArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
@@ -75,7 +75,7 @@ _MAYBE = "`capturable` is for CUDA graphs and fails or is slow on XLA: do not se
 @RULE.node(ast.keyword, named=("capturable",))
 def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     call = script.parent(node)
-    if not isinstance(call, ast.Call) or _is_off(node.value):
+    if not isinstance(call, ast.Call) or is_off(node.value):
         return
     dotted = script.dotted(call.func, scope) or ""
     if isinstance(call.func, ast.Name) and call.func.id == "dict":
@@ -113,7 +113,7 @@ def _in_a_dictionary(script: Script, node: ast.Constant) -> Iterator[Finding]:
             value = statement.value if is_set and isinstance(statement, ast.Assign) else None
         case _:
             return
-    if value is not None and not _is_off(value):
+    if value is not None and not is_off(value):
         yield _of_options(script, node, value, holder)
 
 
@@ -160,12 +160,8 @@ def _is_the_defaults(script: Script, value: ast.expr, around: ast.expr) -> bool:
     args = function.args
     named = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults))]
     named += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None]
-    return any(a.arg == value.id and _is_off(default) for a, default in named)
+    return any(a.arg == value.id and is_off(default) for a, default in named)
 
 
 def _has_optimizers(script: Script) -> bool:
     return script.source.mentions("optim", "optimizer")
-
-
-def _is_off(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and not node.value

@@ -47,6 +47,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...analysis.syntax import is_off
 from ...edits import DropArgument
 from ...finding import Finding
 from ...rule import Rule
@@ -70,6 +71,6 @@ def clip_foreach(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     for argument in call.keywords:
         if argument.arg != "foreach" or not script.accelerated:
             continue
-        if not (isinstance(argument.value, ast.Constant) and not argument.value.value):
+        if not is_off(argument.value):
             message = "clipping with `foreach=True` raises an exception on XLA: remove the argument"
             yield RULE.finding(script, argument, message, DropArgument(call, argument))

@@ -86,7 +86,7 @@ from typing import TYPE_CHECKING
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.nodes import walk
-from ...analysis.syntax import is_literal
+from ...analysis.syntax import is_literal, is_off
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
 from ...flow.containers import held
@@ -250,7 +250,7 @@ _CHOICES = (ast.Call, ast.Dict, ast.IfExp, ast.Lambda, ast.List, ast.Subscript, 
 
 
 def _found(script: Script, value: ast.expr) -> Iterator[Finding]:
-    if isinstance(value, ast.Constant) and not value.value:
+    if is_off(value):
         return
     if "supports_fused" in script.segment(value):
         return

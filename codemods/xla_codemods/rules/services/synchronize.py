@@ -68,7 +68,7 @@ from typing import TYPE_CHECKING
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import HOST, STREAM
-from ...analysis.syntax import keyword
+from ...analysis.syntax import is_off, keyword
 from ...analysis.training.turns import in_each_step
 from ...edits import Replace, remove
 from ...finding import Finding
@@ -131,7 +131,7 @@ def _does_not_wait(call: ast.Call, is_copy: bool) -> bool:
     given = keyword(call, "non_blocking")
     if given is None and is_copy and len(call.args) > 1:
         given = call.args[1]
-    return given is not None and not (isinstance(given, ast.Constant) and not given.value)
+    return given is not None and not is_off(given)
 
 
 @RULE.reference(*_NAMES)

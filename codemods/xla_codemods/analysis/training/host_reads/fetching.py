@@ -14,7 +14,7 @@ from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
-from ...syntax import is_literal, keyword, name_of, unparsed
+from ...syntax import is_literal, is_off, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
@@ -272,8 +272,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
                 yield "formatting a tensor reads it from the device"
         elif func.attr == "clip_gradients" and uses_accelerate(script):  # Fabric's
             given = keyword(call, "error_if_nonfinite")
-            is_off = isinstance(given, ast.Constant) and not given.value
-            if keyword(call, "max_norm") is not None and not is_off:
+            if keyword(call, "max_norm") is not None and not is_off(given):
                 yield "`error_if_nonfinite`, which is Fabric's default, reads the norm from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
             own = script.local_method(func, scope) is not None or _keeps(script, func)

@@ -19,7 +19,7 @@ from ....flow.closure import reach
 from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import FUNCTIONS, walk
-from ...syntax import name_of, unparsed
+from ...syntax import is_off, name_of, unparsed
 from .guards import guard, mentions_rank, rank_names
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _made_by_some(script: ParsedFile) -> set[str]:
     without, made = set[str](), set[str]()
     for node, _ in script.index.of(ast.Assign):
         names = set(filter(None, map(name_of, node.targets)))
-        if isinstance(node.value, ast.Constant) and not node.value.value:
+        if is_off(node.value):
             without |= names
         elif isinstance(script.parent(node), ast.If):
             around = script.parent(node)

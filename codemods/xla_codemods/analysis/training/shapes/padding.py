@@ -10,7 +10,7 @@ from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ...scopes import Scope
-from ...syntax import is_literal, keyword, name_of
+from ...syntax import is_literal, is_off, keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop
 
@@ -90,7 +90,7 @@ def _may_pad(padding: ast.expr | None) -> bool:
 
 def _of_trl(call: ast.Call) -> Iterator[Padding]:
     packing, multiple = keyword(call, "packing"), keyword(call, "pad_to_multiple_of")
-    packs = packing is not None and not (isinstance(packing, ast.Constant) and not packing.value)
+    packs = packing is not None and not is_off(packing)
     if packs or not (multiple is None or is_literal(multiple, None)):
         return
     if all(k.arg for k in call.keywords):
