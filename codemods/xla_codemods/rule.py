@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from .analysis.scopes import Scope
     from .analysis.script import Script
 
+    class MethodCall(ast.Call):
+        """A call `owner.name()`."""
 
-class MethodCall(ast.Call):
-    """A call `owner.name()`, for type checkers: the nodes themselves are of `ast.Call`."""
+        func: ast.Attribute
 
-    func: ast.Attribute
+else:
+    MethodCall = ast.Call
 
 
 # A check: looks at one place, or at a file, and yields findings.
