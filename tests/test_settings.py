@@ -87,7 +87,7 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
         ("unsafe = 1", "unsafe: must be true or false, not 1"),
         ("baseline = true", "baseline: must be a string, not true"),
         ('baseline = ""', "baseline: must be a string, not ''"),
-        ('target = "tpu"', 'target: "tpu" is no target; known: `xla`'),
+        ('target = "tpu"', 'target: "tpu" is not a target; known: `xla`'),
         ("exclude = 3", "exclude: must be a list of strings, not 3"),
         ("per-file-ignores = []", "per-file-ignores: must be a table of patterns, not []"),
         (
@@ -104,10 +104,13 @@ def test_an_empty_table_counts(tmp_path: Path) -> None:
             'functions."m.f": must be a name or a text with braces, not True',
         ),
         ('functions = {"m.f" = "x + 1"}', "functions.\"m.f\": 'x + 1' is neither a name nor"),
-        ('functions = {"m.f" = "{0}.to("}', "functions.\"m.f\": '{0}.to(' is no Python expression"),
+        (
+            'functions = {"m.f" = "{0}.to("}',
+            "functions.\"m.f\": '{0}.to(' is not a Python expression",
+        ),
         (
             'functions = {"m.f" = "g({0}, {0})"}',
-            'functions."m.f": an argument can stand in it once',
+            'functions."m.f": an argument can occur once',
         ),
         ('functions = {"m.f" = {}}', 'functions."m.f": `to` is missing'),
         ('functions = {"m.f" = {to = "x", too = 1}}', 'functions."m.f".too: no such key'),

@@ -180,7 +180,8 @@ def _is_looked_for(script: Script, node: ast.AST) -> bool:
 
 # Notes of rows that tell what to do, and do not only say why.
 _TO_DO = Pattern(
-    r"(?:use|call|train|write|load|save|shard|run|choose|set|leave|give|keep|move|ask|do|compute|profile|pad)\b"
+    r"(?:use|call|train|write|load|save|shard|run|choose|set|give|keep|move|do|compute|profile|pad"
+    r"|build|count|seed|read|remove|replace|iterate|concatenate)\b"
 )
 
 
@@ -201,15 +202,16 @@ def message(dotted: str, row: Row) -> str:
     elif row.note == OF_A_MODULE and dotted != row.name:
         text, advice = f"`{dotted}` has no equivalent on XLA", ["remove it"]
     elif row.note:
-        reason, _, rest = row.note.partition(": ")
-        if advice:
-            advice.append(rest or row.note)
-        elif _TO_DO.match(row.note):
-            advice = [row.note]
+        note = row.note.partition(" (fact ")[0]
+        reason, _, rest = note.partition(": ")
+        if advice and not rest.startswith(("use ", "write ")):
+            advice.append(rest or note)
+        elif _TO_DO.match(note):
+            advice = [note]
         elif _TO_DO.match(rest):
-            text, advice = f"{text} ({reason})", [rest]
+            text, advice = f"{text} ({reason})", advice or [rest]
         else:
-            text = f"{text} ({row.note})"
+            text = f"{text} ({note})"
     return f"{text}: {'; '.join(advice) or 'remove it'}"
 
 

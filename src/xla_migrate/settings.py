@@ -281,7 +281,7 @@ class _Reader:
     def address(self, key: str) -> str:
         value = self.text(key)
         if value and not value.startswith(("https://", "http://", "file:///")):
-            self.refuse(key, f"must be the address of a site, not {_shown(value)}")
+            self.refuse(key, f"must be a URL, not {_shown(value)}")
         return value
 
     def texts(self, key: str, value: object = None) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ class _Reader:
             return {**table, FOR: machine_of(table[FOR])} if FOR in table else table
         target = self.text("target")
         if target and target not in TARGETS:
-            self.refuse("target", f'"{target}" is no target{nearest(target, TARGETS)}')
+            self.refuse("target", f'"{target}" is not a target{nearest(target, TARGETS)}')
         return {}
 
     def per_file_ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -234,7 +234,7 @@ def test_the_cpu_is_fine_where_there_is_nothing_else() -> None:
         (
             {"PJRT_DEVICE": "GPU"},
             {"error": "RuntimeError: bad"},
-            "PJRT_DEVICE is TPU, NEURON or CPU",
+            "set PJRT_DEVICE to TPU, NEURON or CPU",
         ),
         ({"PJRT_DEVICE": "TPU"}, {"hung": 300.0}, "run this on every host"),
         (

@@ -130,7 +130,7 @@ def test_findings_lead_to_the_site_of_the_settings(run: Runner, here: Path) -> N
     (here / "pyproject.toml").write_text('[tool.xla-migrate]\ndocs-url = "docs/"\n')
     result = run("check", ".")
     assert result.code == 2
-    assert "tool.xla-migrate.docs-url: must be the address of a site" in result.err
+    assert "tool.xla-migrate.docs-url: must be a URL" in result.err
 
 
 def test_what_lies_beside_the_code_is_copied(run: Runner, project: Path) -> None:

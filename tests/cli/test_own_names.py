@@ -232,7 +232,7 @@ def test_what_modules_of_the_project_hand_on(run: Runner, here: Path) -> None:
     ("text", "said"),
     [
         ('"m.f" = "{0}.to({xla}.nonsense())"', 'functions."m.f": the runtime has no `nonsense`'),
-        ('"m.f" = "sync"\n[tool.xla-migrate.devices]\n"m.f" = true', "stands in another table, too"),
+        ('"m.f" = "sync"\n[tool.xla-migrate.devices]\n"m.f" = true', "is also in another table"),
         ('"m.f" = { to = "{0}", examples = [{ before = "x = (", after = "" }] }',
          'functions."m.f".examples: line 1 of `before` is no Python: \'(\' was never closed'),
     ],

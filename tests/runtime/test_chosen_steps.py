@@ -165,7 +165,7 @@ def test_it_trains_as_the_condition_does(name: str, device: torch.device) -> Non
             middle = training.run(MIDDLE + 1).counts()
             end = training.run(STEPS - MIDDLE - 1).counts()
         counts.append((middle, end))
-        warned.append([str(w.message) for w in caught if "waits for the cond" in str(w.message)])
+        warned.append([str(w.message) for w in caught if "waits for its cond" in str(w.message)])
     alike(*trainings)
     assert counts[0] == counts[1]
     taken = [sum(k not in BAD for k in range(steps)) for steps in (MIDDLE + 1, STEPS)]
@@ -374,13 +374,13 @@ def test_an_optimizer_that_keeps_more_than_a_count_waits_and_says_so_once(
         trainings[1].run(STEPS - MIDDLE)
         assert _reads() - before >= STEPS - MIDDLE
     alike(*trainings)
-    (warning,) = (w for w in caught if "waits for the condition" in str(w.message))
+    (warning,) = (w for w in caught if "waits for its condition" in str(w.message))
     assert f"each step of {name} waits" in str(warning.message)
 
 
 def test_the_warning_shows_the_line_of_the_script(device: torch.device) -> None:
     training = Training(device, lambda p: Signs(p, 1e-2), where)
-    with pytest.warns(UserWarning, match="waits for the condition") as caught:
+    with pytest.warns(UserWarning, match="waits for its condition") as caught:
         training.run(4)
     assert [w.filename for w in caught] == [__file__]
 

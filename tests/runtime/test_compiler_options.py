@@ -44,7 +44,7 @@ xla.mark_step()
 
 def test_too_late_is_an_error() -> None:
     done = run("xla.xla_device(); xla.compiler_options(optimization=0)", PJRT_DEVICE="CPU")
-    assert "torch_xla has opened its device already" in done.stderr
+    assert "torch_xla has already opened its device" in done.stderr
 
 
 def test_what_means_nothing_here_is_a_warning_and_nonsense_an_error() -> None:

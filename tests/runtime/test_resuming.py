@@ -44,11 +44,11 @@ def test_whole_files_pass_and_others_are_errors(eager: None, tmp_path: Path, zip
         xla.latest(tmp_path)
     file.write_bytes(b"\x93NUMPY and so on")
     for read in (lambda: xla.latest(tmp_path), lambda: xla.load(file)):
-        with pytest.raises(xla.CheckpointError, match=r"1\.pt: no checkpoint of torch\.save"):
+        with pytest.raises(xla.CheckpointError, match=r"1\.pt: not a checkpoint of torch\.save"):
             read()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.txt", "another zip file")
-    with pytest.raises(xla.CheckpointError, match="a zip file, but no checkpoint"):
+    with pytest.raises(xla.CheckpointError, match="a zip file, but not a checkpoint"):
         xla.latest(tmp_path)
 
 

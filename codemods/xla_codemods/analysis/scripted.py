@@ -22,7 +22,7 @@ _COMPILES = frozenset(
 _LEAVES = frozenset({"torch.jit.ignore", "torch.jit.unused"})
 # Decorators of a project's own, by their names: `@torch_jit_script_unless_coverage`.
 _OWN = Pattern(r"jit_?script|script_?jit|torch_?script", re.IGNORECASE)
-_ADVICE = "TorchScript compiles this function and cannot call the runtime, so do it outside, or leave `torch.jit.script` out"
+_ADVICE = "TorchScript compiles the function and cannot call the runtime: make the call outside of it, or remove `torch.jit.script`"
 
 
 def without_calls_in_torchscript(script: Script, found: list[Finding]) -> list[Finding]:

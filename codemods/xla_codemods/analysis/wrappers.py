@@ -59,7 +59,7 @@ def read(tables: Mapping[str, object]) -> tuple[Wrapper, ...]:
         for name, value in names.items():
             found.append(_read(table, name, value))
             if any(other.dotted == name for other in found[:-1]):
-                raise WrapperError(f'{table}."{name}"', "stands in another table, too")
+                raise WrapperError(f'{table}."{name}"', "is also in another table")
     return tuple(found)
 
 
@@ -86,15 +86,15 @@ def _target(key: str, table: str, to: object) -> str:
     if to is True and table != "functions":
         return ""
     if not isinstance(to, str) or not to:
-        known = ", or true where it stays" if table != "functions" else ""
+        known = ", or true if it stays" if table != "functions" else ""
         raise WrapperError(key, f"must be a name or a text with braces{known}, not {to!r}")
     holes = [name for name in HOLE.findall(to) if name != "xla"]
     if len(set(holes)) < len(holes):
-        raise WrapperError(key, "an argument can stand in it once: it would be evaluated twice")
+        raise WrapperError(key, "an argument can occur once, because it would be evaluated twice")
     try:
         ast.parse(HOLE.sub("_", to).strip(), mode="eval")
     except SyntaxError as error:
-        raise WrapperError(key, f"{to!r} is no Python expression: {error.msg}") from error
+        raise WrapperError(key, f"{to!r} is not a Python expression: {error.msg}") from error
     if not HOLE.search(to) and not _NAME.fullmatch(to):
         raise WrapperError(key, f"{to!r} is neither a name nor a text with braces")
     return to

@@ -17,10 +17,8 @@ from .row import (
     rows,
 )
 
-_ONE = "a process of XLA drives one device"
-_WRONG = (
-    "with torch_xla it means CUDA, or nothing: a script that asks it trains on the CPU (fact 1.4)"
-)
+_ONE = "an XLA process drives one device"
+_WRONG = "`torch.accelerator` does not know XLA devices, so the script trains on the CPU (fact 1.4)"
 
 ACCELERATOR: tuple[Row, ...] = (
     *rows(
@@ -50,8 +48,8 @@ ACCELERATOR: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "current_device_index": ("xla.xla_device()", "a device, not an index"),
-            "current_device_idx": ("xla.xla_device()", "a device, not an index"),
+            "current_device_index": ("xla.xla_device()", "it returns a device, not an index"),
+            "current_device_idx": ("xla.xla_device()", "it returns a device, not an index"),
         },
         rule="XLA102",
         torch="2.6+",
@@ -84,8 +82,8 @@ ACCELERATOR: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "current_stream": "XLA orders the work itself",
-            "set_stream": "XLA orders the work itself",
+            "current_stream": "XLA has no streams",
+            "set_stream": "XLA has no streams",
         },
         rule="XLA123",
         torch="2.6+",
@@ -131,7 +129,7 @@ _FIGURES: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"reset_accumulated_memory_stats": "XLA keeps no such count"},
+        {"reset_accumulated_memory_stats": "XLA does not count this"},
         rule="XLA126",
         torch="2.9+",
     ),

@@ -18,7 +18,7 @@ from .row import (
 
 _AUTOCAST = (
     "xla.autocast()",
-    'with "cuda" it changes nothing on XLA: tensors stay float32; float16 becomes bfloat16',
+    "autocast for CUDA leaves XLA tensors in float32; float16 becomes bfloat16",
 )
 
 AMP: tuple[Row, ...] = (
@@ -45,7 +45,7 @@ AMP: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         SILENT,
-        {"GradScaler": "XLA computes in bfloat16, which needs no loss scaling"},
+        {"GradScaler": "bfloat16 needs no loss scaling"},
         rule="XLA204",
         torch="2.3+",
         evidence="fact 1.73",
@@ -69,7 +69,7 @@ AMP: tuple[Row, ...] = (
         SAME,
         HARMLESS,
         {
-            "is_autocast_available": 'ask it of `xla.device_type()`, not of "cuda"',
+            "is_autocast_available": 'pass `xla.device_type()`, not "cuda"',
             "autocast_mode.autocast_decorator": "works with any autocast context",
             "grad_scaler.OptState": "of a GradScaler, which XLA does not need",
         },
@@ -84,13 +84,16 @@ AMP: tuple[Row, ...] = (
         {
             "get_autocast_gpu_dtype": (
                 "torch.get_autocast_dtype(xla.device_type())",
-                "of CUDA only",
+                "without a device type it describes CUDA",
             ),
             "set_autocast_gpu_dtype": (
                 "torch.set_autocast_dtype(xla.device_type(), dtype)",
-                "of CUDA only",
+                "without a device type it describes CUDA",
             ),
-            "is_autocast_enabled": ("torch.is_autocast_enabled(xla.device_type())", "of CUDA only"),
+            "is_autocast_enabled": (
+                "torch.is_autocast_enabled(xla.device_type())",
+                "without a device type it describes CUDA",
+            ),
         },
         rule="XLA202",
     ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .row import ABSENT, ARGUMENTS, NONE, RAISES, REWRITTEN, Row, rows
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
-_FLASH = "a CUDA kernel; it takes (batch, sequence, heads, features), the function of torch (batch, heads, sequence, features)"
-_VARLEN = "packs sequences of different lengths, a new shape and a new compilation each time: pad, and give a mask"
+_FLASH = "flash_attn takes (batch, sequence, heads, features), and PyTorch's function takes (batch, heads, sequence, features)"
+_VARLEN = "packed sequences have a new shape in each batch, and XLA compiles for each: pad the sequences and pass a mask"
 
 ATTENTION: tuple[Row, ...] = (
     *rows(
@@ -32,15 +32,24 @@ ATTENTION: tuple[Row, ...] = (
             "flash_attn_varlen_func": (SDPA, _VARLEN),
             "flash_attn_varlen_qkvpacked_func": (SDPA, _VARLEN),
             "flash_attn_varlen_kvpacked_func": (SDPA, _VARLEN),
-            "flash_attn_with_kvcache": (SDPA, "decodes with a cache on CUDA"),
+            "flash_attn_with_kvcache": (
+                SDPA,
+                "PyTorch's function has no cache: concatenate the keys and values of earlier steps",
+            ),
             "flash_attn_interface": (SDPA, _FLASH),
             "bert_padding": _VARLEN,
-            "layers": "modules around CUDA kernels: use torch's own",
-            "layers.rotary.apply_rotary_emb": "a CUDA kernel: rotate with torch's operations",
-            "losses.cross_entropy.CrossEntropyLoss": ("torch.nn.CrossEntropyLoss", "a CUDA kernel"),
-            "modules": "modules around CUDA kernels: use torch's own",
-            "ops": "CUDA kernels: use torch's own operations, XLA fuses them",
-            "ops.rms_norm": ("torch.nn.RMSNorm", "a CUDA kernel"),
+            "layers": "the modules call CUDA kernels: use PyTorch's modules",
+            "layers.rotary.apply_rotary_emb": "it is a CUDA kernel: write the rotation with PyTorch's operations",
+            "losses.cross_entropy.CrossEntropyLoss": (
+                "torch.nn.CrossEntropyLoss",
+                "it is a CUDA kernel: write it with PyTorch's operations",
+            ),
+            "modules": "the modules call CUDA kernels: use PyTorch's modules",
+            "ops": "these are CUDA kernels: use PyTorch's operations, which XLA fuses",
+            "ops.rms_norm": (
+                "torch.nn.RMSNorm",
+                "it is a CUDA kernel: write it with PyTorch's operations",
+            ),
         },
         rule="XLA904",
         torch="any",
@@ -52,15 +61,19 @@ ATTENTION: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "ops": "CUDA kernels: use torch's own operations",
+            "ops": "these are CUDA kernels: use PyTorch's operations",
             "ops.memory_efficient_attention": (
                 SDPA,
-                "it takes (batch, sequence, heads, features)",
+                "xformers takes (batch, sequence, heads, features), and PyTorch's function takes "
+                "(batch, heads, sequence, features)",
             ),
             "ops.LowerTriangularMask": ("is_causal=True", ""),
-            "ops.fmha": (SDPA, "CUDA kernels"),
-            "ops.SwiGLU": ("torch.nn.functional.silu(a) * b", "a CUDA kernel"),
-            "components": "modules around CUDA kernels: use torch's own",
+            "ops.fmha": (SDPA, "these are CUDA kernels: write them with PyTorch's operations"),
+            "ops.SwiGLU": (
+                "torch.nn.functional.silu(a) * b",
+                "it is a CUDA kernel: write it with PyTorch's operations",
+            ),
+            "components": "the modules call CUDA kernels: use PyTorch's modules",
         },
         rule="XLA904",
         torch="any",
@@ -72,23 +85,38 @@ ATTENTION: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "flash_attn": ("torch.nn.functional.scaled_dot_product_attention", "CUDA kernels"),
-            "flash_attn_interface": (SDPA, "CUDA kernels"),
-            "flash_attn_2_cuda": (SDPA, "CUDA kernels"),
-            "xformers": (SDPA, "CUDA kernels"),
-            "sageattention": (SDPA, "CUDA kernels"),
-            "flashinfer": (SDPA, "CUDA kernels"),
-            "sgl_kernel": "CUDA kernels",
-            "mamba_ssm": "CUDA kernels: transformers has the same models with torch's operations",
-            "causal_conv1d": ("torch.nn.functional.conv1d", "a CUDA kernel"),
-            "liger_kernel": "triton kernels: use transformers' own modules",
-            "fla": "triton kernels",
-            "grouped_gemm": "a CUDA kernel",
-            "warp_rnnt": "a CUDA kernel: write the transducer loss with torch's operations",
-            "warpctc_pytorch": ("torch.nn.functional.ctc_loss", "kernels for CUDA and the CPU"),
-            "warprnnt_pytorch": "kernels for CUDA and the CPU: write the transducer loss with torch's operations",
-            "kernels.get_kernel": "loads CUDA kernels from a hub",
-            "unsloth": "triton kernels: use transformers and peft",
+            "flash_attn": (
+                "torch.nn.functional.scaled_dot_product_attention",
+                "these are CUDA kernels: write them with PyTorch's operations",
+            ),
+            "flash_attn_interface": (
+                SDPA,
+                "these are CUDA kernels: write them with PyTorch's operations",
+            ),
+            "flash_attn_2_cuda": (
+                SDPA,
+                "these are CUDA kernels: write them with PyTorch's operations",
+            ),
+            "xformers": (SDPA, "these are CUDA kernels: write them with PyTorch's operations"),
+            "sageattention": (SDPA, "these are CUDA kernels: write them with PyTorch's operations"),
+            "flashinfer": (SDPA, "these are CUDA kernels: write them with PyTorch's operations"),
+            "sgl_kernel": "these are CUDA kernels: write them with PyTorch's operations",
+            "mamba_ssm": "these are CUDA kernels: use the same models from transformers",
+            "causal_conv1d": (
+                "torch.nn.functional.conv1d",
+                "it is a CUDA kernel: write it with PyTorch's operations",
+            ),
+            "liger_kernel": "these are Triton kernels: use the modules of transformers",
+            "fla": "these are Triton kernels: write them with PyTorch's operations",
+            "grouped_gemm": "it is a CUDA kernel: write it with PyTorch's operations",
+            "warp_rnnt": "it is a CUDA kernel: write the transducer loss with PyTorch's operations",
+            "warpctc_pytorch": (
+                "torch.nn.functional.ctc_loss",
+                "it has kernels for CUDA and the CPU only",
+            ),
+            "warprnnt_pytorch": "it has kernels for CUDA and the CPU only: write the transducer loss with PyTorch's operations",
+            "kernels.get_kernel": "it loads CUDA kernels from a hub: write them with PyTorch's operations",
+            "unsloth": "it needs Triton kernels: use transformers and peft",
         },
         rule="XLA904",
         torch="any",

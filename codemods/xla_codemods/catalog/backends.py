@@ -5,8 +5,10 @@ from __future__ import annotations
 from .row import ABSENT, HARMLESS, NONE, RAISES, RENAMED, REWRITTEN, SILENT, Row, rows
 
 _PRECISION = 'xla.set_float32_matmul_precision("highest")'
-_KERNEL_CHOICE = "chooses between CUDA kernels: `scaled_dot_product_attention` has one form on XLA"
-_BUILD = "true of the build, not of the machine: do not branch on it"
+_KERNEL_CHOICE = (
+    "it chooses between CUDA kernels, and `scaled_dot_product_attention` has one form on XLA"
+)
+_BUILD = "it describes the build of PyTorch, not the machine: do not branch on it"
 
 CUDNN: tuple[Row, ...] = (
     *rows(
@@ -26,11 +28,11 @@ CUDNN: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "benchmark_limit": "tunes cuDNN: it changes nothing on XLA",
-            "flags": "flags of cuDNN: they change nothing on XLA",
-            "set_flags": "flags of cuDNN: they change nothing on XLA",
-            "version": "the version of a library that is not used",
-            "CUDNN_TENSOR_DTYPES": "data types of cuDNN's own",
+            "benchmark_limit": "it tunes cuDNN, which XLA does not use",
+            "flags": "it sets flags of cuDNN, which XLA does not use",
+            "set_flags": "it sets flags of cuDNN, which XLA does not use",
+            "version": "XLA does not use cuDNN",
+            "CUDNN_TENSOR_DTYPES": "XLA does not use cuDNN",
         },
     ),
     *rows(
@@ -39,10 +41,10 @@ CUDNN: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "is_acceptable": "says no of XLA's tensors: do not branch on it",
-            "fp32_precision": f"set precision by `{_PRECISION}`",
-            "conv": f"set precision by `{_PRECISION}`",
-            "rnn": f"set precision by `{_PRECISION}`",
+            "is_acceptable": "it returns False for XLA tensors: do not branch on it",
+            "fp32_precision": f"set the precision with `{_PRECISION}`",
+            "conv": f"set the precision with `{_PRECISION}`",
+            "rnn": f"set the precision with `{_PRECISION}`",
         },
     ),
     *rows(
@@ -50,7 +52,7 @@ CUDNN: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_available": ('xla.device_type() == "cuda"', "true even without a device")},
+        {"is_available": ('xla.device_type() == "cuda"', "it is True even without a device")},
         rule="XLA128",
     ),
     *rows(
@@ -59,9 +61,9 @@ CUDNN: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "Unserializable": "cuDNN's own state",
-            "get_cudnn_mode": "cuDNN's own state",
-            "init_dropout_state": "cuDNN's own state",
+            "Unserializable": "it is a state of cuDNN",
+            "get_cudnn_mode": "it is a state of cuDNN",
+            "init_dropout_state": "it is a state of cuDNN",
         },
         evidence="docs",
     ),
@@ -75,7 +77,7 @@ CUSPARSELT: tuple[Row, ...] = (
         HARMLESS,
         dict.fromkeys(
             ("get_max_alg_id", "is_available", "version"),
-            "2:4 sparsity is a feature of NVIDIA's tensor cores",
+            "2:4 sparsity needs NVIDIA's tensor cores",
         ),
         torch="2.5+",
     ),
@@ -94,7 +96,7 @@ CUDA: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_built": ("xla.is_available()", "true of the build, not of the machine")},
+        {"is_built": ("xla.is_available()", "it describes the build of PyTorch, not the machine")},
         rule="XLA102",
     ),
     *rows(
@@ -105,7 +107,7 @@ CUDA: tuple[Row, ...] = (
         {
             "matmul.allow_tf32": (
                 'xla.set_float32_matmul_precision("high")',
-                "TPUs compute in bfloat16 by default, so a script that needs exact float32 must say so to XLA (fact 1.108)",
+                'TPUs multiply in bfloat16 by default: set "highest" for exact float32 (fact 1.108)',
             ),
             "matmul.fp32_precision": _PRECISION,
         },
@@ -118,14 +120,14 @@ CUDA: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "matmul": "settings of cuBLAS",
-            "matmul.allow_fp16_reduced_precision_reduction": "a setting of cuBLAS",
-            "matmul.allow_bf16_reduced_precision_reduction": "a setting of cuBLAS",
-            "matmul.allow_fp16_accumulation": "a setting of cuBLAS",
-            "cuBLASModule": "the type of cuBLAS's settings",
-            "preferred_blas_library": "chooses between CUDA libraries",
-            "preferred_linalg_library": "chooses between CUDA libraries",
-            "preferred_rocm_fa_library": "chooses between ROCm libraries",
+            "matmul": "it contains settings of cuBLAS",
+            "matmul.allow_fp16_reduced_precision_reduction": "it is a setting of cuBLAS",
+            "matmul.allow_bf16_reduced_precision_reduction": "it is a setting of cuBLAS",
+            "matmul.allow_fp16_accumulation": "it is a setting of cuBLAS",
+            "cuBLASModule": "it is a type of cuBLAS settings",
+            "preferred_blas_library": "it chooses between CUDA libraries",
+            "preferred_linalg_library": "it chooses between CUDA libraries",
+            "preferred_rocm_fa_library": "it chooses between ROCm libraries",
         },
     ),
     *rows(
@@ -160,7 +162,7 @@ CUDA: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"cufft_plan_cache": "plans of cuFFT, of which there are none: remove it"},
+        {"cufft_plan_cache": "XLA has no plans of cuFFT"},
         evidence="fact 2",
     ),
     *rows(
@@ -170,7 +172,7 @@ CUDA: tuple[Row, ...] = (
         HARMLESS,
         dict.fromkeys(
             ("cuFFTPlanCache", "cuFFTPlanCacheAttrContextProp", "cuFFTPlanCacheManager"),
-            "plans of cuFFT, of which there are none",
+            "XLA has no plans of cuFFT",
         ),
         evidence="docs",
     ),

@@ -20,10 +20,10 @@ from .row import (
     rows,
 )
 
-_NO_STREAMS = "XLA orders the work itself: run the body without a stream"
-_ONE = "a process of XLA drives one device"
-_CAPTURE = "XLA compiles and replays whole graphs anyway: call the function directly, once per step"
-_ARCHITECTURE = "XLA has no CUDA architecture: do not branch on it"
+_NO_STREAMS = "XLA has no streams: run the code without a stream"
+_ONE = "an XLA process drives one device"
+_CAPTURE = "XLA compiles and runs whole graphs by itself: call the function directly, once per step"
+_ARCHITECTURE = "an XLA device has no CUDA architecture: do not branch on it"
 
 DEVICES: tuple[Row, ...] = (
     *rows(
@@ -40,7 +40,7 @@ DEVICES: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "current_device": ("xla.xla_device()", "a device, not an index"),
+            "current_device": ("xla.xla_device()", "it returns a device, not an index"),
             "get_device_name": "xla.device_name()",
         },
         rule="XLA102",
@@ -53,7 +53,7 @@ DEVICES: tuple[Row, ...] = (
         {
             "is_bf16_supported": (
                 "xla.is_bf16_supported()",
-                "left as it is it says no, and scripts fall back to float16",
+                "the original returns False on XLA, so scripts choose float16",
             ),
         },
         rule="XLA210",
@@ -63,7 +63,7 @@ DEVICES: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_initialized": ("xla.is_initialized()", "it is False on an XLA host")},
+        {"is_initialized": ("xla.is_initialized()", "the original returns False on an XLA host")},
         rule="XLA102",
     ),
     *rows(
@@ -71,7 +71,7 @@ DEVICES: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"init": "the device is initialised when it is first used"},
+        {"init": "the runtime initialises the device at its first use"},
         rule="XLA102",
     ),
     *rows(
@@ -90,7 +90,7 @@ DEVICES: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         HARMLESS,
-        {"device_of": f"{_ONE}: the body runs without the context"},
+        {"device_of": f"{_ONE}: remove it, and keep the code inside"},
         rule="XLA103",
     ),
     *rows(
@@ -101,11 +101,12 @@ DEVICES: tuple[Row, ...] = (
         {
             "get_device_capability": (
                 "xla.is_bf16_supported()",
-                "if it chooses bfloat16; XLA has no other capabilities",
+                "XLA devices have no compute capability",
             ),
             "get_device_properties": (
                 'xla.memory_info()["bytes_limit"]',
-                "its total_memory; its name is `xla.device_name()`, and for the rest there is nothing to ask",
+                "it replaces `total_memory`, and `xla.device_name()` replaces `name`; XLA has no "
+                "other properties",
             ),
         },
         rule="XLA113",
@@ -124,9 +125,9 @@ DEVICES: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "can_device_access_peer": "devices reach each other through collectives only",
-            "cudart": "there is no CUDA runtime to call",
-            "current_blas_handle": "there is no cuBLAS handle",
+            "can_device_access_peer": "XLA devices communicate through collectives only",
+            "cudart": "an XLA host has no CUDA runtime",
+            "current_blas_handle": "an XLA host has no cuBLAS",
             "clock_rate": "use the vendor's monitor (neuron-monitor, tpu-info)",
             "power_draw": "use the vendor's monitor (neuron-monitor, tpu-info)",
             "temperature": "use the vendor's monitor (neuron-monitor, tpu-info)",
@@ -142,7 +143,7 @@ DEVICES: tuple[Row, ...] = (
         {
             "get_arch_list": _ARCHITECTURE,
             "get_gencode_flags": _ARCHITECTURE,
-            "is_tf32_supported": "the precision of matmuls is set by `xla.set_float32_matmul_precision(...)`",
+            "is_tf32_supported": "XLA has no TF32: set the precision with `xla.set_float32_matmul_precision(...)`",
             "list_gpu_processes": "use the vendor's monitor (neuron-monitor, tpu-info)",
         },
     ),
@@ -152,9 +153,9 @@ DEVICES: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "has_half": "true of the build, not of the device: XLA devices compute in bfloat16",
-            "has_magma": "true of the build, not of the device",
-            "default_generators": "empty: seed with `xla.manual_seed(seed)`",
+            "has_half": "it describes the build of PyTorch, not the device: choose bfloat16 on XLA devices",
+            "has_magma": "it describes the build of PyTorch, not the device",
+            "default_generators": "it is empty without CUDA: seed with `xla.manual_seed(seed)`",
         },
     ),
 )
@@ -173,7 +174,7 @@ SYNCHRONIZATION: tuple[Row, ...] = (
         REWRITTEN,
         ARGUMENTS,
         RAISES,
-        {"Event": ("xla.Event(enable_timing=True)", "constructs, and fails at `record()`")},
+        {"Event": ("xla.Event(enable_timing=True)", "the original fails at `record()`")},
         rule="XLA122",
         evidence="fact 2",
     ),
@@ -195,8 +196,8 @@ SYNCHRONIZATION: tuple[Row, ...] = (
         CONTEXT,
         HARMLESS,
         {
-            "stream": f"{_NO_STREAMS} (harmless only with the None that a fallback gives it)",
-            "set_stream": f"{_NO_STREAMS} (harmless only with the None that a fallback gives it)",
+            "stream": f"{_NO_STREAMS}",
+            "set_stream": f"{_NO_STREAMS}",
             "StreamContext": _NO_STREAMS,
         },
         rule="XLA123",
@@ -207,8 +208,8 @@ SYNCHRONIZATION: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "ExternalStream": "a stream of another CUDA library: XLA has none to share",
-            "get_stream_from_external": "a stream of another CUDA library: XLA has none to share",
+            "ExternalStream": "XLA has no streams that another library could share",
+            "get_stream_from_external": "XLA has no streams that another library could share",
         },
     ),
 )
@@ -222,7 +223,7 @@ GRAPHS: tuple[Row, ...] = (
         {
             "CUDAGraph": _CAPTURE,
             "graph": _CAPTURE,
-            "is_current_stream_capturing": "nothing is captured: take the branch of False",
+            "is_current_stream_capturing": "XLA captures no CUDA graph: keep the branch for False",
         },
         rule="XLA901",
     ),
@@ -253,7 +254,7 @@ ERRORS: tuple[Row, ...] = (
         {
             "OutOfMemoryError": (
                 "RuntimeError",
-                'the class exists, but XLA raises RuntimeError ("RESOURCE_EXHAUSTED")',
+                'XLA raises RuntimeError ("RESOURCE_EXHAUSTED") instead',
             )
         },
         rule="XLA131",
@@ -265,9 +266,9 @@ ERRORS: tuple[Row, ...] = (
         RENAMED,
         SILENT,
         {
-            "AcceleratorError": ("RuntimeError", "the class exists, but XLA raises RuntimeError"),
-            "CudaError": ("RuntimeError", "the class exists, but XLA raises RuntimeError"),
-            "DeferredCudaCallError": ("RuntimeError", "never raised without CUDA"),
+            "AcceleratorError": ("RuntimeError", "XLA raises RuntimeError instead"),
+            "CudaError": ("RuntimeError", "XLA raises RuntimeError instead"),
+            "DeferredCudaCallError": ("RuntimeError", "it is never raised without CUDA"),
         },
         evidence="fact 2",
     ),
@@ -277,8 +278,8 @@ ERRORS: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "cudaStatus": "error numbers of the CUDA runtime, of which there is none",
-            "check_error": "error numbers of the CUDA runtime, of which there is none",
+            "cudaStatus": "it contains error numbers of the CUDA runtime",
+            "check_error": "it contains error numbers of the CUDA runtime",
         },
     ),
 )
@@ -305,7 +306,7 @@ TYPED: tuple[Row, ...] = (
         {
             f"{kind}Tensor": (
                 f"torch.tensor(..., dtype=torch.{dtype}, device=xla.xla_device())",
-                "of sizes, and not values, `torch.empty`",
+                "if the arguments are sizes, use `torch.empty`",
             )
             for kind, dtype in _DTYPES.items()
         },
@@ -317,7 +318,7 @@ TYPED: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            f"{kind}Storage": "XLA tensors have no storage to hold: keep the tensor"
+            f"{kind}Storage": "XLA tensors have no storage: keep the tensor"
             for kind in (*_DTYPES, "ComplexDouble", "ComplexFloat")
         },
     ),
@@ -327,14 +328,14 @@ TYPED: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            f"{kind}Tensor": "there are no sparse XLA tensors: `to_dense()` before moving"
+            f"{kind}Tensor": "XLA has no sparse tensors: call `to_dense()` before you move the tensor"
             for kind in _DTYPES
             if kind != "Bool"
         },
     ),
 )
 
-OF_A_MODULE = "replace each name that the script uses of it with the runtime's"
+OF_A_MODULE = "replace each of its names that the script uses"
 
 MODULES: tuple[Row, ...] = (
     *rows(

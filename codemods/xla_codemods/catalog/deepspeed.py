@@ -17,8 +17,8 @@ from .row import (
     rows,
 )
 
-ENGINE = "XLA has no DeepSpeed engine: train with the model, its optimizer and `xla.optimizer_step`; for shards of ZeRO's kind use FSDPv2 under SPMD"
-_OP = "a CUDA kernel of DeepSpeed's: use torch's own, XLA fuses it"
+ENGINE = "DeepSpeed's engine does not run on XLA: train with the model, its optimizer and `xla.optimizer_step`, and shard with `xla.FullyShardedDataParallel`"
+_OP = "it is a CUDA kernel: use PyTorch's operations, which XLA fuses"
 
 DEEPSPEED: tuple[Row, ...] = (
     *rows(
@@ -27,8 +27,8 @@ DEEPSPEED: tuple[Row, ...] = (
         SAME,
         HARMLESS,
         {
-            "utils.zero_to_fp32": "puts checkpoints together on the host",
-            "checkpoint.constants": "names of what is in checkpoints",
+            "utils.zero_to_fp32": "it joins checkpoints on the host",
+            "checkpoint.constants": "it contains keys of checkpoints",
             "utils.logger": "a logger",
             "utils.logging": "a logger",
         },
@@ -46,21 +46,21 @@ DEEPSPEED: tuple[Row, ...] = (
             "DeepSpeedConfig": ENGINE,
             "DeepSpeedTransformerConfig": _OP,
             "DeepSpeedTransformerLayer": _OP,
-            "OnDevice": "build on the host, then move",
-            "pipe.PipelineModule": "pipelines over NCCL: shard with SPMD",
-            "moe": "mixtures of experts over NCCL: shard with SPMD",
-            "moe.layer.MoE": "mixtures of experts over NCCL: shard with SPMD",
-            "sequence": "sequence parallelism over NCCL: shard with SPMD",
-            "comm": ("torch.distributed", "DeepSpeed's copy of torch.distributed"),
-            "accelerator": ("xla.xla_device()", "DeepSpeed's own devices: XLA is none of them"),
+            "OnDevice": "build the model on the host, then move it",
+            "pipe.PipelineModule": "its pipelines need NCCL: shard with SPMD",
+            "moe": "its mixtures of experts need NCCL: shard with SPMD",
+            "moe.layer.MoE": "its mixtures of experts need NCCL: shard with SPMD",
+            "sequence": "its sequence parallelism needs NCCL: shard with SPMD",
+            "comm": ("torch.distributed", "it wraps torch.distributed"),
+            "accelerator": ("xla.xla_device()", "DeepSpeed does not know XLA devices"),
             "checkpointing": (
                 "xla.checkpoint(fn, *args)",
-                "activation checkpointing with CUDA's streams and generators",
+                "DeepSpeed's activation checkpointing needs CUDA streams and generators",
             ),
             "compression": ENGINE,
             "module_inject": _OP,
             "runtime": ENGINE,
-            "io": "writes with GPUDirect and asynchronous I/O: use `xla.save`",
+            "io": "it writes with GPUDirect and asynchronous I/O: use `xla.save`",
         },
         rule="XLA804",
         torch="any",
@@ -116,7 +116,7 @@ DEEPSPEED: tuple[Row, ...] = (
         {
             "lamb.FusedLamb": (
                 "xla.BoundedLamb(...)",
-                "the numbers of the kernel in DeepSpeed 0.19.6",
+                "it computes the same as the kernel of DeepSpeed 0.19.6",
             )
         },
         rule="XLA303",
@@ -133,7 +133,7 @@ DEEPSPEED: tuple[Row, ...] = (
             "ops.op_builder": _OP,
             "ops.sparse_attention": ("torch.nn.functional.scaled_dot_product_attention", _OP),
             "ops.transformer": _OP,
-            "ops.aio": "asynchronous I/O of DeepSpeed's own",
+            "ops.aio": "DeepSpeed's asynchronous I/O needs a compiled extension",
         },
         rule="XLA804",
         torch="any",

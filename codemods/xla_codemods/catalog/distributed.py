@@ -17,13 +17,11 @@ from .row import (
     rows,
 )
 
-_NCCL = "NCCL's own: XLA compiles collectives into the graph, and has no such options"
+_NCCL = "XLA compiles collectives into the graph and has no such options"
 
-_STAGES = (
-    "stages send to each other over NCCL: use SPMD, because XLA cannot send between two processes"
-)
+_STAGES = "its stages send to each other over NCCL: use SPMD, because XLA cannot send between two processes"
 
-_MESH = "DTensor over CUDA devices: XLA shards by SPMD (`torch_xla.distributed.spmd`)"
+_MESH = "DTensor shards over CUDA devices: shard with SPMD (`torch_xla.distributed.spmd`)"
 
 ROWS: tuple[Row, ...] = (
     *rows(
@@ -60,10 +58,10 @@ ROWS: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {
-            "is_nccl_available": ("xla.is_available()", "true even without a CUDA device"),
+            "is_nccl_available": ("xla.is_available()", "it is True even without a CUDA device"),
             'is_backend_available("nccl")': (
                 "xla.is_available()",
-                "true even without a CUDA device",
+                "it is True even without a CUDA device",
             ),
         },
         rule="XLA608",
@@ -77,7 +75,7 @@ ROWS: tuple[Row, ...] = (
             "ProcessGroupNCCL": _NCCL,
             "ProcessGroupNCCL.Options": _NCCL,
             "distributed_c10d.ProcessGroupNCCL": _NCCL,
-            "_symmetric_memory": "memory shared between CUDA devices: XLA has none",
+            "_symmetric_memory": "XLA devices share no memory",
         },
         rule="XLA911",
         evidence="docs",
@@ -94,7 +92,7 @@ ROWS: tuple[Row, ...] = (
                 "broadcast_multigpu",
                 "reduce_multigpu",
             ),
-            "several devices in one process: removed from torch, and no way of XLA's",
+            "it uses several devices in one process: use the collective of one device",
         ),
         rule="XLA911",
         torch="<2.2",
@@ -108,7 +106,7 @@ ROWS: tuple[Row, ...] = (
         {
             "get_backend": (
                 'get_backend() not in ("gloo", "mpi")',
-                'a test for "nccl" takes the other branch on XLA',
+                'a test for "nccl" is False on XLA',
             )
         },
         rule="XLA608",
@@ -134,7 +132,7 @@ ROWS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "parallelize_module": "a mesh of XLA devices has no coordinates for it: use SPMD, and mark how parameters are sharded (`xla.use_spmd`, `torch_xla.distributed.spmd.mark_sharding`)",
+            "parallelize_module": "tensor parallelism needs a mesh of CUDA devices: use SPMD, and mark how parameters are sharded (`xla.use_spmd`, `torch_xla.distributed.spmd.mark_sharding`)",
         },
         evidence="docs",
     ),
@@ -144,8 +142,8 @@ ROWS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "maps CUDA devices of several hosts: XLA has no remote calls between devices",
-            "torch.distributed.rpc.init_rpc": "remote calls take tensors of the CPU alone, and cannot train on XLA devices: use DistributedDataParallel, or shard by SPMD",
+            "torch.distributed.rpc.TensorPipeRpcBackendOptions(device_maps)": "it maps CUDA devices of several hosts, and XLA has no remote calls between devices",
+            "torch.distributed.rpc.init_rpc": "remote calls accept CPU tensors only: use DistributedDataParallel, or shard with SPMD",
             "torch.distributed.pipelining.PipelineStage": _STAGES,
             "torch.distributed.pipelining.pipeline": _STAGES,
         },
@@ -168,7 +166,7 @@ ROWS: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {
-            "sharded_grad_scaler.ShardedGradScaler": "XLA computes in bfloat16, which needs no loss scaling",
+            "sharded_grad_scaler.ShardedGradScaler": "bfloat16 needs no loss scaling",
         },
         rule="XLA204",
         evidence="fact 1.74",
@@ -191,8 +189,8 @@ ROWS: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "default_hooks.fp16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
-            "default_hooks.bf16_compress_hook": "gradients are reduced within the graph: cast them there if at all",
+            "default_hooks.fp16_compress_hook": "XLA averages gradients within the graph: remove it",
+            "default_hooks.bf16_compress_hook": "XLA averages gradients within the graph: remove it",
         },
         evidence="docs",
     ),

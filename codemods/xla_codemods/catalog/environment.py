@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from .row import ABSENT, CONTEXT, HARMLESS, NONE, Row, rows
 
-_VISIBLE = "chooses CUDA devices; XLA's are chosen by NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
-_NCCL = "of NCCL, which XLA does not use"
-_ALLOCATOR = "of CUDA's allocator, which XLA does not use"
-_DEBUG = "of CUDA's debugging; XLA's is PT_XLA_DEBUG_LEVEL=1"
-_BUILD = "of the building of CUDA code"
-_CONTAINER = "of NVIDIA's containers"
+_VISIBLE = "it selects CUDA devices: set NEURON_RT_VISIBLE_CORES or TPU_VISIBLE_CHIPS"
+_NCCL = "it is for NCCL"
+_ALLOCATOR = "it is for CUDA's allocator"
+_DEBUG = "it is for debugging CUDA: set PT_XLA_DEBUG_LEVEL=1"
+_BUILD = "it is for building CUDA code"
+_CONTAINER = "it is for NVIDIA's containers"
 
 _NCCL_NAMES = (
     "NCCL_ALGO",
@@ -69,7 +69,7 @@ ROWS: tuple[Row, ...] = (
             "CUDA_VISIBLE_DEVICES": _VISIBLE,
             "CUDA_DEVICE_ORDER": _VISIBLE,
             "NVIDIA_VISIBLE_DEVICES": _VISIBLE,
-            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "a share of one CUDA device; a process has an XLA device to itself",
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "it limits a process's share of a CUDA device",
         },
         rule="XLA912",
         evidence="docs",
@@ -82,19 +82,19 @@ ROWS: tuple[Row, ...] = (
         HARMLESS,
         {
             "CUDA_LAUNCH_BLOCKING": _DEBUG,
-            "CUDA_CACHE_PATH": "of CUDA's own compiler; Neuron's cache is `NEURON_COMPILE_CACHE_URL`; torch_xla 2.9 has none that works on TPU",
-            "CUDA_CACHE_DISABLE": "of CUDA's own compiler",
-            "CUDA_MODULE_LOADING": "of CUDA's own loader",
-            "CUDA_DEVICE_MAX_CONNECTIONS": "of CUDA's queues, of which XLA has none",
+            "CUDA_CACHE_PATH": "it is for CUDA's compiler, and `NEURON_COMPILE_CACHE_URL` selects Neuron's cache",
+            "CUDA_CACHE_DISABLE": "it is for CUDA's compiler",
+            "CUDA_MODULE_LOADING": "it is for CUDA's loader",
+            "CUDA_DEVICE_MAX_CONNECTIONS": "it is for CUDA's queues",
             "PYTORCH_CUDA_ALLOC_CONF": _ALLOCATOR,
             "PYTORCH_NO_CUDA_MEMORY_CACHING": _ALLOCATOR,
-            "PYTORCH_CUDA_FUSER_DISABLE_FALLBACK": "of a fuser of CUDA kernels",
-            "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "set precision by `xla.set_float32_matmul_precision(...)`",
-            "NVIDIA_TF32_OVERRIDE": "set precision by `xla.set_float32_matmul_precision(...)`",
-            "CUBLAS_WORKSPACE_CONFIG": "makes cuBLAS repeatable: XLA's matmuls are",
-            "CUDNN_DETERMINISTIC": "makes cuDNN repeatable",
-            "TORCH_CUDNN_V8_API_ENABLED": "of cuDNN",
-            "TORCH_CUDNN_V8_API_DISABLED": "of cuDNN",
+            "PYTORCH_CUDA_FUSER_DISABLE_FALLBACK": "it is for a compiler of CUDA kernels",
+            "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "set the precision with `xla.set_float32_matmul_precision(...)`",
+            "NVIDIA_TF32_OVERRIDE": "set the precision with `xla.set_float32_matmul_precision(...)`",
+            "CUBLAS_WORKSPACE_CONFIG": "it makes cuBLAS repeatable, and XLA's matrix products always are",
+            "CUDNN_DETERMINISTIC": "it makes cuDNN repeatable",
+            "TORCH_CUDNN_V8_API_ENABLED": "it is for cuDNN",
+            "TORCH_CUDNN_V8_API_DISABLED": "it is for cuDNN",
             "TORCH_CUDA_ARCH_LIST": _BUILD,
             "CUDA_HOME": _BUILD,
             "CUDA_PATH": _BUILD,
@@ -107,11 +107,11 @@ ROWS: tuple[Row, ...] = (
             "NVIDIA_DRIVER_CAPABILITIES": _CONTAINER,
             "NVIDIA_PIPELINE_ID": _CONTAINER,
             "NVIDIA_PYTORCH_VERSION": _CONTAINER,
-            "PYTORCH_NVML_BASED_CUDA_CHECK": "tests for CUDA",
+            "PYTORCH_NVML_BASED_CUDA_CHECK": "it chooses how to test for CUDA",
             "TORCH_USE_CUDA_DSA": _DEBUG,
-            "BNB_CUDA_VERSION": "of bitsandbytes",
+            "BNB_CUDA_VERSION": "it is for bitsandbytes",
             "FLASH_ATTENTION_FORCE_BUILD": _BUILD,
-            "XFORMERS_FORCE_DISABLE_TRITON": "of xformers",
+            "XFORMERS_FORCE_DISABLE_TRITON": "it is for xformers",
         },
         rule="XLA912",
         evidence="docs",

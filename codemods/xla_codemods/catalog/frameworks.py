@@ -20,14 +20,13 @@ from .row import (
 
 _AVERAGES = (
     "xla.all_reduce(tensor, op=torch.distributed.ReduceOp.AVG)",
-    "averages, and gives a new tensor where its name does not end in _: use it in place, on a copy; with `op=hvd.Sum` or "
-    "`average=False` leave `op` out",
+    "`xla.all_reduce` writes into its argument: pass a copy if the name does not end in _, and "
+    "omit `op` for `hvd.Sum` or "
+    "`average=False`",
 )
-_FILLS = "gives its result: use what is filled in place"
-_OPERATION = (
-    "an operation of Horovod's: use that of torch.distributed.ReduceOp (AVG, SUM, MIN, MAX)"
-)
-_REST = "averages over NCCL or MPI: use the runtime's counterpart (docs/runtime.md), or remove it if it only tunes"
+_FILLS = "the replacement fills its first argument instead of returning a result"
+_OPERATION = "it is a Horovod operation: use `torch.distributed.ReduceOp` (AVG, SUM, MIN, MAX)"
+_REST = "Horovod communicates over NCCL or MPI: use the runtime's function (docs/runtime.md), or remove the call if it only tunes Horovod"
 
 FRAMEWORKS: tuple[Row, ...] = (
     *rows(
@@ -40,13 +39,13 @@ FRAMEWORKS: tuple[Row, ...] = (
             "rank": ("xla.rank()", ""),
             "local_rank": ("xla.local_rank()", ""),
             "size": ("xla.world_size()", ""),
-            "local_size": 'processes of this host: use `int(os.environ["LOCAL_WORLD_SIZE"])` under torchrun',
+            "local_size": 'it counts the processes of this host: use `int(os.environ["LOCAL_WORLD_SIZE"])` under torchrun',
             "DistributedOptimizer": (
                 "xla.optimizer_step(optimizer)",
-                "averages over NCCL or MPI: leave the optimizer as it is",
+                "`xla.optimizer_step` averages the gradients: do not wrap the optimizer",
             ),
             "broadcast_parameters": ("xla.DistributedDataParallel(model)", ""),
-            "broadcast_optimizer_state": "sends the optimizer's state: load it in every process",
+            "broadcast_optimizer_state": "it sends the optimizer's state: load the state in every process",
             **dict.fromkeys(
                 ("allreduce", "allreduce_", "allreduce_async", "allreduce_async_"), _AVERAGES
             ),
@@ -55,15 +54,16 @@ FRAMEWORKS: tuple[Row, ...] = (
             ),
             **dict.fromkeys(
                 ("allgather", "allgather_async", "grouped_allgather"),
-                "joins tensors along their first dimension, of unequal lengths, too: use `xla.all_gather` on tensors "
-                "padded to one length",
+                "it also joins tensors of unequal lengths: use `xla.all_gather` on tensors padded "
+                "to one length",
             ),
             "allgather_object": ("xla.all_gather_object(objects, obj)", _FILLS),
             **dict.fromkeys(
                 ("broadcast", "broadcast_", "broadcast_async", "broadcast_async_"),
                 (
                     "xla.broadcast(tensor, src)",
-                    "gives a new tensor where its name does not end in _: use it in place, on a copy",
+                    "`xla.broadcast` writes into its argument: pass a copy if the name does not "
+                    "end in _",
                 ),
             ),
             "broadcast_object": ("xla.broadcast_object_list([obj], src)", _FILLS),
@@ -79,15 +79,16 @@ FRAMEWORKS: tuple[Row, ...] = (
             ),
             **dict.fromkeys(
                 ("synchronize", "poll"),
-                "waits for a handle: call `wait()` of the handle that the runtime gives with async_op=True",
+                "it waits for a Horovod handle: call `wait()` of the handle that the runtime "
+                "returns with async_op=True",
             ),
             "barrier": ("xla.barrier()", ""),
-            "join": "lets processes run out of batches: give all the same number of batches (drop_last=True)",
-            "Adasum": "adds gradients in a special way that XLA does not have: train with averages, and their learning rate",
+            "join": "on XLA all processes must run the same number of steps: give each the same number of batches (drop_last=True)",
+            "Adasum": "XLA has no Adasum: train with averaged gradients, and adapt the learning rate",
             **dict.fromkeys(("Average", "Sum", "Min", "Max"), _OPERATION),
             "SyncBatchNorm": ("xla.SyncBatchNorm", ""),
-            "elastic": "restarts processes that die: use torchrun's `--max-restarts`",
-            "Compression": "sends gradients in 16 bits: remove it",
+            "elastic": "it restarts processes that die: use torchrun's `--max-restarts`",
+            "Compression": "it sends gradients in 16 bits",
         },
         rule="XLA805",
         torch="any",
@@ -102,8 +103,8 @@ FRAMEWORKS: tuple[Row, ...] = (
         RENAMED,
         SILENT,
         {
-            "NativeScaler": ("xla.NativeScaler()", "a GradScaler inside"),
-            "ApexScaler": ("xla.NativeScaler()", "apex inside"),
+            "NativeScaler": ("xla.NativeScaler()", "it contains a GradScaler"),
+            "ApexScaler": ("xla.NativeScaler()", "it contains apex's scaler"),
         },
         rule="XLA205",
         torch="any",
@@ -117,11 +118,11 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "data.create_loader(device)": (
                 "device=xla.xla_device()",
-                "its prefetcher moves to CUDA unless told otherwise",
+                "timm's prefetcher moves batches to CUDA unless it gets a device",
             ),
             "data.loader.PrefetchLoader": (
                 "device=xla.xla_device()",
-                "moves to CUDA unless told otherwise",
+                "timm's prefetcher moves batches to CUDA unless it gets a device",
             ),
         },
         rule="XLA806",
@@ -140,10 +141,14 @@ FRAMEWORKS: tuple[Row, ...] = (
             ),
             "TrainingArguments(fp16)": (
                 'bf16=xla.device_type() != "cuda"',
-                "float16 needs a GradScaler: one more run and one more host read per step",
+                "float16 needs a GradScaler, which adds a graph launch and a host read to each "
+                "step",
             ),
-            "TrainingArguments(tf32)": ("", "needs an NVIDIA device: dropped"),
-            "TrainingArguments(torch_compile)": ("", "the inductor knows no XLA tensors: dropped"),
+            "TrainingArguments(tf32)": ("", "it needs an NVIDIA device: remove it"),
+            "TrainingArguments(torch_compile)": (
+                "",
+                "PyTorch's compiler fails on XLA tensors: remove it",
+            ),
         },
         rule="XLA801",
         torch="any",
@@ -200,7 +205,7 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "AutoModel.from_pretrained(device_map)": (
                 "device_map=xla.xla_device()",
-                "places modules on CUDA devices",
+                "it places modules on CUDA devices",
             )
         },
         rule="XLA807",
@@ -215,11 +220,11 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "Accelerator(mixed_precision)": (
                 'mixed_precision="fp16" if xla.device_type() == "cuda" else "bf16"',
-                "float16 needs a GradScaler, which synchronises at every step",
+                "float16 needs a GradScaler, which reads from the device in every step",
             ),
             "Accelerator.save_state": (
                 "xla.save_state(accelerator, folder)",
-                "fails on the wrapped loader",
+                "the original fails on the device loader",
             ),
         },
         rule="XLA802",
@@ -234,7 +239,8 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "FullyShardedDataParallelPlugin": (
                 "xla.patch_accelerate()",
-                "accelerate ignores it on XLA; the runtime shards over all devices of one process",
+                "accelerate ignores the plugin on XLA, and the runtime shards over all devices of "
+                "one process",
             ),
         },
         rule="XLA814",
@@ -262,7 +268,8 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "Trainer(accelerator)": (
                 'accelerator="auto"',
-                "Lightning's own XLA support takes TPUs; xla.patch_lightning() makes it take every XLA device",
+                "Lightning supports only TPUs, and `xla.patch_lightning()` adds the other XLA "
+                "devices",
             ),
             "Trainer(precision)": (
                 'precision="16-mixed" if xla.device_type() == "cuda" else "bf16-mixed"',

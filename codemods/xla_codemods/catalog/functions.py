@@ -20,8 +20,8 @@ from .row import (
     rows,
 )
 
-_BUILD = "builds CUDA code: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
-_CUDNN = "calls cuDNN directly: use the function of torch.nn.functional"
+_BUILD = "builds CUDA code: write it with PyTorch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
+_CUDNN = "it calls cuDNN directly: use the function of torch.nn.functional"
 
 FUNCTIONS: tuple[Row, ...] = (
     *rows(
@@ -30,10 +30,10 @@ FUNCTIONS: tuple[Row, ...] = (
         ARGUMENTS,
         RAISES,
         {
-            "set_default_tensor_type": ("", "the next tensor that is made fails"),
+            "set_default_tensor_type": ("", "with a CUDA device, the next new tensor fails"),
             "set_default_device": (
                 "torch.set_default_device(xla.xla_device())",
-                "the next tensor that is made fails",
+                "with a CUDA device, the next new tensor fails",
             ),
         },
         rule="XLA109",
@@ -69,7 +69,7 @@ FUNCTIONS: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"Stream": "a stream of CUDA's: XLA orders the work itself"},
+        {"Stream": "XLA has no streams: run the code without a stream"},
         rule="XLA123",
         torch="2.6+",
         evidence="fact 1.3",
@@ -79,7 +79,7 @@ FUNCTIONS: tuple[Row, ...] = (
         REWRITTEN,
         ARGUMENTS,
         SILENT,
-        {"Event": ("xla.Event(enable_timing=True)", "an event of CUDA's")},
+        {"Event": ("xla.Event(enable_timing=True)", "the event does not measure XLA devices")},
         rule="XLA122",
         torch="2.6+",
     ),
@@ -91,7 +91,7 @@ FUNCTIONS: tuple[Row, ...] = (
         {
             "OutOfMemoryError": (
                 "RuntimeError",
-                'XLA raises RuntimeError ("RESOURCE_EXHAUSTED") and not this',
+                'XLA raises RuntimeError ("RESOURCE_EXHAUSTED") instead',
             )
         },
         rule="XLA131",
@@ -104,7 +104,10 @@ FUNCTIONS: tuple[Row, ...] = (
         RENAMED,
         SILENT,
         {
-            "has_cuda": ("xla.is_available()", "true of the build, not of the machine"),
+            "has_cuda": (
+                "xla.is_available()",
+                "it describes the build of PyTorch, not the machine",
+            ),
         },
         rule="XLA102",
         evidence="docs",
@@ -117,7 +120,7 @@ FUNCTIONS: tuple[Row, ...] = (
         {
             "set_float32_matmul_precision": (
                 "xla.set_float32_matmul_precision(precision)",
-                "does not reach XLA, where TPUs compute in bfloat16 by default",
+                "PyTorch's setting has no effect on XLA, and TPUs multiply in bfloat16 by default",
             )
         },
         rule="XLA129",
@@ -129,7 +132,10 @@ FUNCTIONS: tuple[Row, ...] = (
         RENAMED,
         RAISES,
         {
-            "SyncBatchNorm": ("xla.SyncBatchNorm(...)", "torch's works on CUDA's tensors only"),
+            "SyncBatchNorm": (
+                "xla.SyncBatchNorm(...)",
+                "PyTorch's class works on CUDA tensors only",
+            ),
             "SyncBatchNorm.convert_sync_batchnorm": "xla.convert_sync_batchnorm(model)",
         },
         rule="XLA609",
@@ -140,7 +146,7 @@ FUNCTIONS: tuple[Row, ...] = (
         STAYS,
         CONTEXT,
         SILENT,
-        {"cuda": "true of the build, not of the machine: do not branch on it"},
+        {"cuda": "it describes the build of PyTorch, not the machine: do not branch on it"},
         rule="XLA102",
         evidence="fact 2",
     ),
@@ -150,8 +156,8 @@ FUNCTIONS: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "sdpa_kernel": "chooses between CUDA kernels: `scaled_dot_product_attention` has one form on XLA",
-            "SDPBackend": "names CUDA kernels: `scaled_dot_product_attention` has one form on XLA",
+            "sdpa_kernel": "it chooses between CUDA kernels, and `scaled_dot_product_attention` has one form on XLA",
+            "SDPBackend": "it names CUDA kernels, and `scaled_dot_product_attention` has one form on XLA",
         },
         torch="2.3+",
     ),
@@ -162,7 +168,10 @@ FUNCTIONS: tuple[Row, ...] = (
         RAISES,
         dict.fromkeys(
             ("DistributedDataParallel", "distributed.DistributedDataParallel"),
-            ("xla.DistributedDataParallel(model)", "its first broadcast fails on XLA tensors"),
+            (
+                "xla.DistributedDataParallel(model)",
+                "PyTorch's class fails on XLA tensors at its first broadcast",
+            ),
         ),
         rule="XLA603",
         evidence="fact 5.2",
@@ -176,7 +185,8 @@ FUNCTIONS: tuple[Row, ...] = (
             ("DataParallel", "parallel.DataParallel"),
             (
                 "xla.DataParallel(model)",
-                "leaves inputs on the CPU, and uses one device: for several, `xla.DistributedDataParallel`",
+                "PyTorch's class leaves inputs on the CPU and uses one device; for several "
+                "devices, use `xla.DistributedDataParallel`",
             ),
         ),
         rule="XLA605",
@@ -187,7 +197,7 @@ FUNCTIONS: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"data_parallel": ("module(inputs)", "needs CUDA devices")},
+        {"data_parallel": ("module(inputs)", "it needs CUDA devices")},
         rule="XLA605",
     ),
 )
@@ -201,7 +211,7 @@ PROFILERS: tuple[Row, ...] = (
         {
             "ProfilerActivity.CUDA": (
                 "torch.profiler.supported_activities()",
-                "records nothing of XLA: use `torch_xla.debug.profiler`; alone it fails",
+                "it records nothing of XLA: use `torch_xla.debug.profiler` for the device",
             )
         },
         rule="XLA127",
@@ -213,7 +223,7 @@ PROFILERS: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "emit_nvtx": "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`"
+            "emit_nvtx": "it marks ranges for NVIDIA's profiler: use `torch_xla.debug.profiler.Trace(name)`"
         },
         rule="XLA127",
     ),
@@ -227,8 +237,8 @@ EXTENSIONS: tuple[Row, ...] = (
         RAISES,
         {
             "CUDAExtension": _BUILD,
-            "CUDA_HOME": "the folder of a CUDA toolkit, which an XLA host lacks",
-            "CUDNN_HOME": "the folder of cuDNN, which an XLA host lacks",
+            "CUDA_HOME": "an XLA host has no CUDA toolkit",
+            "CUDNN_HOME": "an XLA host has no cuDNN",
             "load": f"with `.cu` sources it {_BUILD}",
             "load_inline": f"with `cuda_sources` it {_BUILD}",
         },
@@ -241,18 +251,18 @@ EXTENSIONS: tuple[Row, ...] = (
         SAME,
         HARMLESS,
         {
-            "BuildExtension": "builds C++ as well; only CUDA sources are lost",
-            "CppExtension": "C++ for the host: it runs on host tensors",
-            "SyclExtension": "builds for Intel's devices",
-            "check_compiler_is_gcc": "asks about the host's compiler",
-            "check_compiler_ok_for_platform": "asks about the host's compiler",
-            "get_compiler_abi_compatibility_and_version": "asks about the host's compiler",
-            "get_cxx_compiler": "asks about the host's compiler",
+            "BuildExtension": "it also builds C++: remove only CUDA sources",
+            "CppExtension": "it builds C++ that runs on CPU tensors",
+            "SyclExtension": "it builds for Intel's devices",
+            "check_compiler_is_gcc": "it describes the host's compiler",
+            "check_compiler_ok_for_platform": "it describes the host's compiler",
+            "get_compiler_abi_compatibility_and_version": "it describes the host's compiler",
+            "get_cxx_compiler": "it describes the host's compiler",
             "get_default_build_root": "a folder of the host",
-            "include_paths": 'asks about the host; with "cuda", about a CUDA toolkit',
-            "library_paths": 'asks about the host; with "cuda", about a CUDA toolkit',
+            "include_paths": 'it describes the host; with "cuda", a CUDA toolkit',
+            "library_paths": 'it describes the host; with "cuda", a CUDA toolkit',
             "is_ninja_available": "asks about the host",
-            "remove_extension_h_precompiler_headers": "removes files of the host",
+            "remove_extension_h_precompiler_headers": "it removes files on the host",
             "verify_ninja_availability": "asks about the host",
         },
         evidence="docs",

@@ -16,11 +16,11 @@ from .row import (
     rows,
 )
 
-_APEX_AMP = "XLA computes in bfloat16 under `xla.autocast()`, without loss scaling"
-_CASTS = "which functions compute in which precision is autocast's own affair"
-_APEX_FP16 = "apex's first mixed precision: use `xla.autocast()`"
-_APEX_KERNEL = "a fused CUDA kernel: use the module or function of torch.nn, XLA fuses it"
-MEGATRON = "model parallelism over NCCL: use SPMD shardings (`torch_xla.distributed.spmd`)"
+_APEX_AMP = "`xla.autocast()` computes in bfloat16 without loss scaling"
+_CASTS = "autocast decides which functions compute in which precision"
+_APEX_FP16 = "it is apex's first mixed precision: use `xla.autocast()`"
+_APEX_KERNEL = "it is a fused CUDA kernel: use the module or function of torch.nn, which XLA fuses"
+MEGATRON = "its model parallelism needs NCCL: use SPMD shardings (`torch_xla.distributed.spmd`)"
 
 APEX: tuple[Row, ...] = (
     *rows(
@@ -32,8 +32,8 @@ APEX: tuple[Row, ...] = (
             "initialize": _APEX_AMP,
             "scale_loss": _APEX_AMP,
             "master_params": ("optimizer's own parameters", _APEX_AMP),
-            "state_dict": "there is no loss scale to keep",
-            "load_state_dict": "there is no loss scale to keep",
+            "state_dict": "without loss scaling there is no state to keep",
+            "load_state_dict": "without loss scaling there is no state to keep",
         },
         rule="XLA206",
         torch="any",
@@ -60,7 +60,7 @@ APEX: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"register_promote_function": "autocast widens mixed arguments itself"},
+        {"register_promote_function": "autocast converts mixed arguments"},
         rule="XLA206",
         torch="any",
         evidence="docs",
@@ -83,7 +83,7 @@ APEX: tuple[Row, ...] = (
         {
             "FusedAdam": (
                 "torch.optim.AdamW(...)",
-                "its defaults are made explicit; `adam_w_mode=False` gives Adam",
+                "apex's defaults become explicit arguments, and `adam_w_mode=False` becomes Adam",
             ),
             "FusedSGD": "torch.optim.SGD(...)",
             "FusedAdagrad": "torch.optim.Adagrad(...)",
@@ -102,7 +102,10 @@ APEX: tuple[Row, ...] = (
         RAISES,
         {
             "FusedLayerNorm": "torch.nn.LayerNorm(...)",
-            "FusedRMSNorm": ("torch.nn.RMSNorm(..., eps=1e-5)", "apex's `eps` is made explicit"),
+            "FusedRMSNorm": (
+                "torch.nn.RMSNorm(..., eps=1e-5)",
+                "apex's default `eps` becomes an explicit argument",
+            ),
         },
         rule="XLA809",
         torch="any",
@@ -187,13 +190,16 @@ APEX: tuple[Row, ...] = (
             ),
             "contrib.multihead_attn": ("torch.nn.MultiheadAttention", _APEX_KERNEL),
             "contrib.layer_norm.FastLayerNorm": ("torch.nn.LayerNorm", _APEX_KERNEL),
-            "contrib.sparsity.ASP": "2:4 sparsity is a feature of NVIDIA's tensor cores",
-            "contrib.nccl_allocator": "memory of NCCL's, which XLA does not use",
-            "contrib.gpu_direct_storage": "GPUDirect storage has no counterpart",
-            "contrib.optimizers": ("torch.optim", "sharded and fused optimizers of CUDA's"),
-            "pyprof": "NVIDIA's profiler; XLA's is `torch_xla.debug.profiler`",
-            "parallel.create_syncbn_process_group": "XLA has no synchronised batch norm of apex's",
-            "parallel.LARC": ("timm.optim.Lars(...)", "written for apex's amp"),
+            "contrib.sparsity.ASP": "2:4 sparsity needs NVIDIA's tensor cores",
+            "contrib.nccl_allocator": "XLA does not use NCCL's memory",
+            "contrib.gpu_direct_storage": "XLA has no GPUDirect storage: read into host memory, then move the tensor",
+            "contrib.optimizers": (
+                "torch.optim",
+                "apex's optimizers are sharded and fused for CUDA",
+            ),
+            "pyprof": "it is for NVIDIA's profiler: use `torch_xla.debug.profiler`",
+            "parallel.create_syncbn_process_group": "apex's batch norm needs CUDA: use `xla.convert_sync_batchnorm`",
+            "parallel.LARC": ("timm.optim.Lars(...)", "apex's class is written for apex.amp"),
         },
         torch="any",
         evidence="docs",
@@ -204,7 +210,7 @@ APEX: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "apex": "NVIDIA's extension of torch: CUDA only",
+            "apex": "apex needs CUDA",
             "amp_C": _APEX_KERNEL,
             "apex_C": _APEX_KERNEL,
         },
@@ -213,7 +219,7 @@ APEX: tuple[Row, ...] = (
     ),
 )
 
-QUANTISED = "quantised by CUDA kernels: train in bfloat16"
+QUANTISED = "it is quantised by CUDA kernels: train in bfloat16"
 
 BITSANDBYTES: tuple[Row, ...] = (
     *rows(
@@ -224,7 +230,7 @@ BITSANDBYTES: tuple[Row, ...] = (
         {
             f"{kind}{bits}": (
                 f"torch.optim.{kind.removeprefix('Paged')}(...)",
-                "states of 32 bits take more memory",
+                "its state in 32 bits takes more memory",
             )
             for kind in ("Adam", "AdamW", "SGD", "Adagrad", "RMSprop", "PagedAdam", "PagedAdamW")
             for bits in ("8bit", "32bit", "")
@@ -240,7 +246,7 @@ BITSANDBYTES: tuple[Row, ...] = (
         RAISES,
         dict.fromkeys(
             ("Lion", "Lion8bit", "Lion32bit", "PagedLion", "PagedLion8bit"),
-            ("timm.optim.Lion(...)", "states of 32 bits take more memory"),
+            ("timm.optim.Lion(...)", "its state in 32 bits takes more memory"),
         ),
         rule="XLA302",
         torch="any",
@@ -263,7 +269,7 @@ BITSANDBYTES: tuple[Row, ...] = (
                 "LARS8bit",
                 "GlobalOptimManager.get_instance",
             ),
-            "its states are quantised by CUDA kernels: no drop-in in torch.optim",
+            "its state is quantised by CUDA kernels: use an optimizer of torch.optim",
         ),
         rule="XLA302",
         torch="any",

@@ -19,16 +19,14 @@ from .row import (
     rows,
 )
 
-_TRITON = "triton compiles for CUDA: write it with torch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
-_TE = "fp8 of NVIDIA's tensor cores: use torch.nn's module in bfloat16"
-_GOSSIP = "averages weights between its processes: train with `xla.optimizer_step`, which averages gradients, or shard by `xla.FullyShardedDataParallel`"
-_NVML = "asks NVIDIA's driver: use the vendor's monitor (neuron-monitor, tpu-info) or `xla.memory_info()`"
-_DALI = (
-    "decodes and augments on CUDA devices: use torchvision transforms in the DataLoader's workers"
-)
-_TENSORRT = "runs a trained model on NVIDIA's devices: not part of training"
-_NVTX = "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`"
-_CUPY = "computes on CUDA devices: use torch's operations, or numpy on the host"
+_TRITON = "Triton compiles for CUDA: write the kernel with PyTorch's operations, or as a Pallas (TPU) or NKI (Trainium) kernel"
+_TE = "float8 needs NVIDIA's tensor cores: use the module of torch.nn in bfloat16"
+_GOSSIP = "it averages weights between CUDA processes: train with `xla.optimizer_step`, which averages gradients, or shard with `xla.FullyShardedDataParallel`"
+_NVML = "it needs NVIDIA's driver: use the vendor's monitor (neuron-monitor, tpu-info) or `xla.memory_info()`"
+_DALI = "it decodes and augments on CUDA devices: use torchvision transforms in the DataLoader's workers"
+_TENSORRT = "it runs trained models on NVIDIA devices"
+_NVTX = "it marks ranges for NVIDIA's profiler: use `torch_xla.debug.profiler.Trace(name)`"
+_CUPY = "it computes on CUDA devices: use PyTorch's operations, or NumPy on the host"
 
 KERNELS: tuple[Row, ...] = (
     *rows(
@@ -54,7 +52,7 @@ KERNELS: tuple[Row, ...] = (
         STAYS,
         SAME,
         HARMLESS,
-        {"fb": "where tools for compiling lie: no kernel"},
+        {"fb": "it finds tools for compiling and contains no kernel"},
         torch="any",
         evidence="docs",
     ),
@@ -190,7 +188,7 @@ KERNELS: tuple[Row, ...] = (
             "torch2trt": _TENSORRT,
             "tensorrt_llm": _TENSORRT,
             "polygraphy": _TENSORRT,
-            "modelopt": "quantises for NVIDIA's devices",
+            "modelopt": "it quantises for NVIDIA devices",
         },
         rule="XLA908",
         torch="any",
@@ -207,12 +205,12 @@ KERNELS: tuple[Row, ...] = (
             "numba.cuda": _CUPY,
             "numba.cuda.jit": _CUPY,
             "pycuda": _CUPY,
-            "cuda": "NVIDIA's own bindings (cuda-python): there is no CUDA runtime to call",
+            "cuda": "an XLA host has no CUDA runtime",
             "cudf": ("pandas", _CUPY),
             "cuml": ("sklearn", _CUPY),
             "cugraph": ("networkx", _CUPY),
             "cucim": _CUPY,
-            "rmm": "an allocator of CUDA memory",
+            "rmm": "it allocates CUDA memory",
             "cuvs": _CUPY,
         },
         rule="XLA909",
@@ -261,7 +259,7 @@ KERNELS: tuple[Row, ...] = (
             "megatron": MEGATRON,
             "bmtrain": MEGATRON,
             "colossalai": MEGATRON,
-            "fairscale": "sharding, pipelines and model parallelism over NCCL: shard by `xla.FullyShardedDataParallel`, or by SPMD",
+            "fairscale": "fairscale communicates over NCCL: shard with `xla.FullyShardedDataParallel`, or with SPMD",
             "fairscale.experimental.nn.data_parallel": _GOSSIP,
         },
         torch="any",
@@ -273,21 +271,27 @@ KERNELS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "optim": ("torch.optim", "states that are quantised by CUDA kernels"),
+            "optim": ("torch.optim", "the originals quantise their state with CUDA kernels"),
             "optim.AdamW8bit": (
                 "torch.optim.AdamW(...)",
-                "its states are quantised by CUDA kernels",
+                "the original quantises its state with CUDA kernels",
             ),
-            "optim.Adam8bit": ("torch.optim.Adam(...)", "its states are quantised by CUDA kernels"),
+            "optim.Adam8bit": (
+                "torch.optim.Adam(...)",
+                "the original quantises its state with CUDA kernels",
+            ),
             "optim.AdamW4bit": (
                 "torch.optim.AdamW(...)",
-                "its states are quantised by CUDA kernels",
+                "the original quantises its state with CUDA kernels",
             ),
             "optim.AdamWFp8": (
                 "torch.optim.AdamW(...)",
-                "its states are quantised by CUDA kernels",
+                "the original quantises its state with CUDA kernels",
             ),
-            "optim.CPUOffloadOptimizer": ("torch.optim.AdamW(...)", "copies over CUDA's streams"),
+            "optim.CPUOffloadOptimizer": (
+                "torch.optim.AdamW(...)",
+                "the original copies over CUDA streams",
+            ),
             "float8": _TE,
             "float8.convert_to_float8_training": _TE,
             "prototype.mx_formats": _TE,

@@ -19,14 +19,14 @@ from .row import (
     rows,
 )
 
-_ALLOCATOR = "memory is XLA's own affair: there is no allocator to choose or to ask"
+_ALLOCATOR = "XLA manages the device's memory"
 _USED = 'xla.memory_info()["bytes_used"]'
 _RESERVED = 'xla.memory_info()["bytes_reserved"]'
 _PEAK_RESERVED = 'xla.memory_info()["peak_bytes_reserved"]'
 _PEAK = 'xla.memory_info()["peak_bytes_used"]'
 _FIGURES = "xla.memory_info()"
-_NO_RECORD = "no such record exists: use the XLA profiler (`torch_xla.debug.profiler`)"
-_ZERO = "left as it is it says 0"
+_NO_RECORD = "XLA keeps no record of allocations: use the XLA profiler (`torch_xla.debug.profiler`)"
+_ZERO = "the original returns 0"
 
 MEMORY: tuple[Row, ...] = (
     *rows(
@@ -49,7 +49,7 @@ MEMORY: tuple[Row, ...] = (
             "max_memory_allocated": (_PEAK, _ZERO),
             "max_memory_reserved": (_PEAK_RESERVED, _ZERO),
             "max_memory_cached": (_PEAK_RESERVED, _ZERO),
-            "memory_stats": (_FIGURES, "left as it is it is empty"),
+            "memory_stats": (_FIGURES, "the original returns an empty dict"),
         },
         rule="XLA125",
     ),
@@ -99,8 +99,8 @@ MEMORY: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "ipc_collect": "there is no memory of CUDA's to collect",
-            "reset_accumulated_memory_stats": "XLA keeps no such count",
+            "ipc_collect": "an XLA host has no CUDA memory",
+            "reset_accumulated_memory_stats": "XLA does not count this",
         },
         rule="XLA126",
     ),
@@ -118,9 +118,9 @@ MEMORY: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "memory_stats_as_nested_dict": (_FIGURES, "left as it is it is empty"),
-            "host_memory_stats": "of CUDA's pinned memory, of which there is none",
-            "host_memory_stats_as_nested_dict": "of CUDA's pinned memory, of which there is none",
+            "memory_stats_as_nested_dict": (_FIGURES, "the original returns an empty dict"),
+            "host_memory_stats": "it describes CUDA's pinned memory",
+            "host_memory_stats_as_nested_dict": "it describes CUDA's pinned memory",
             "get_allocator_backend": _ALLOCATOR,
         },
     ),
@@ -130,8 +130,8 @@ MEMORY: tuple[Row, ...] = (
         NONE,
         HARMLESS,
         {
-            "reset_accumulated_host_memory_stats": "of CUDA's pinned memory: remove it",
-            "reset_peak_host_memory_stats": "of CUDA's pinned memory: remove it",
+            "reset_accumulated_host_memory_stats": "it describes CUDA's pinned memory",
+            "reset_peak_host_memory_stats": "it describes CUDA's pinned memory",
             "caching_allocator_delete": _ALLOCATOR,
             "caching_allocator_enable": _ALLOCATOR,
             "use_mem_pool": _ALLOCATOR,
@@ -165,11 +165,11 @@ RANDOM: tuple[Row, ...] = (
         {
             "manual_seed": (
                 "xla.manual_seed(seed, device_only=True)",
-                "left as it is it seeds nothing",
+                "the original seeds nothing",
             ),
             "manual_seed_all": (
                 "xla.manual_seed(seed, device_only=True)",
-                "left as it is it seeds nothing",
+                "the original seeds nothing",
             ),
         },
         rule="XLA124",
@@ -180,11 +180,11 @@ RANDOM: tuple[Row, ...] = (
         RENAMED,
         SILENT,
         {
-            "get_rng_state_all": ("xla.get_rng_state_all()", "left as it is it is an empty list"),
-            "set_rng_state": ("xla.set_rng_state(state)", "left as it is it restores nothing"),
+            "get_rng_state_all": ("xla.get_rng_state_all()", "the original returns an empty list"),
+            "set_rng_state": ("xla.set_rng_state(state)", "the original restores nothing"),
             "set_rng_state_all": (
                 "xla.set_rng_state_all(states)",
-                "left as it is it restores nothing",
+                "the original restores nothing",
             ),
         },
         rule="XLA130",
@@ -203,8 +203,8 @@ RANDOM: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {
-            "seed": (_DRAWN, "a seed by chance, drawn on the host"),
-            "seed_all": (_DRAWN, "a seed by chance, drawn on the host"),
+            "seed": (_DRAWN, "the seed is drawn on the host"),
+            "seed_all": (_DRAWN, "the seed is drawn on the host"),
         },
         rule="XLA124",
     ),
@@ -216,7 +216,7 @@ RANDOM: tuple[Row, ...] = (
         {
             "initial_seed": (
                 "torch.initial_seed()",
-                "XLA does not tell its own; it is seeded by `xla.manual_seed`",
+                "XLA does not return its seed, which `xla.manual_seed` sets",
             )
         },
         rule="XLA124",

@@ -19,15 +19,13 @@ from .row import (
     rows,
 )
 
-_COLLECTIVE = (
-    "between CUDA devices of one process: XLA runs one process per device, use the collectives"
-)
-_GDS = "GPUDirect storage has no counterpart: read into host memory and move"
-_TUNABLE = "tunes cuBLAS and rocBLAS: XLA chooses its own kernels"
-_PLAIN = "works as the plain function that it decorates"
+_COLLECTIVE = "an XLA process has one device: use the collectives"
+_GDS = "XLA has no GPUDirect storage: read into host memory, then move the tensor"
+_TUNABLE = "it tunes cuBLAS and rocBLAS, and XLA chooses its own kernels"
+_PLAIN = "the original only calls the decorated function"
 
-_AUTOCAST = "left as it is it changes nothing: tensors of XLA stay float32"
-_SCALER = "XLA computes in bfloat16, which needs no loss scaling; left as it is it scales, and synchronises"
+_AUTOCAST = "autocast for CUDA leaves XLA tensors in float32"
+_SCALER = "bfloat16 needs no loss scaling, and the scaler reads from the device in every step"
 
 # `torch.cuda.amp`.
 AMP: tuple[Row, ...] = (
@@ -66,13 +64,11 @@ AMP: tuple[Row, ...] = (
         ABSENT,
         NONE,
         HARMLESS,
-        {"amp_definitely_not_available": "an internal question of torch's: do not ask it"},
+        {"amp_definitely_not_available": "it is internal to PyTorch"},
     ),
 )
 
-_BRANCH = (
-    "one process drives one device, and reaches others through torch.distributed or `xla.launch`"
-)
+_BRANCH = "an XLA process drives one device: do not branch on it"
 
 # `torch.cuda.comm` and `torch.cuda.nccl`.
 COMMUNICATION: tuple[Row, ...] = (
@@ -110,8 +106,8 @@ COMMUNICATION: tuple[Row, ...] = (
         NONE,
         SILENT,
         {
-            "version": "reports NCCL even without a device: do not branch on it",
-            "is_available": "do not branch on it: " + _BRANCH,
+            "version": "it reports NCCL even without a device: do not branch on it",
+            "is_available": _BRANCH,
         },
         rule="XLA911",
     ),
@@ -148,7 +144,7 @@ PROFILING: tuple[Row, ...] = (
         HARMLESS,
         dict.fromkeys(
             ("mark", "range_end", "range_start"),
-            "marks ranges for NVIDIA's profiler; XLA's has `torch_xla.debug.profiler.Trace(name)`",
+            "it marks ranges for NVIDIA's profiler: use `torch_xla.debug.profiler.Trace(name)`",
         ),
         rule="XLA127",
     ),
@@ -159,7 +155,7 @@ PROFILING: tuple[Row, ...] = (
         RAISES,
         dict.fromkeys(
             ("init", "profile", "start", "stop"),
-            "drives NVIDIA's profiler; XLA's is `torch_xla.debug.profiler`",
+            "it controls NVIDIA's profiler: use `torch_xla.debug.profiler`",
         ),
         rule="XLA127",
     ),
@@ -238,7 +234,8 @@ KERNELS: tuple[Row, ...] = (
         RAISES,
         dict.fromkeys(
             ("_create_jit_fn", "_create_multi_output_jit_fn"),
-            "compiles a CUDA kernel: write the expression with torch's operations, XLA fuses them",
+            "it compiles a CUDA kernel: write the expression with PyTorch's operations, which XLA "
+            "fuses",
         ),
         rule="XLA902",
     ),
@@ -248,7 +245,7 @@ KERNELS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "_compile_kernel": "compiles a CUDA kernel: write it with torch's operations, XLA fuses them"
+            "_compile_kernel": "it compiles a CUDA kernel: write it with PyTorch's operations, which XLA fuses"
         },
         rule="XLA902",
         torch="2.9+",
@@ -259,7 +256,7 @@ KERNELS: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"GreenContext": "shares of one CUDA device: a process has an XLA device to itself"},
+        {"GreenContext": "it divides a CUDA device"},
         torch="2.10+",
         evidence="docs",
     ),

@@ -20,7 +20,7 @@ from .row import (
     rows,
 )
 
-_PINNED = "pinned memory serves CUDA's copies only; `xla.MpDeviceLoader` moves batches ahead of use"
+_PINNED = "only CUDA copies use pinned memory: iterate over `xla.MpDeviceLoader`, which moves batches ahead"
 
 _FACTORIES = (
     "arange",
@@ -86,7 +86,7 @@ METHODS: tuple[Row, ...] = (
         {
             "is_cuda": (
                 "xla.is_accelerator(x)",
-                "False of every XLA tensor: the other branch is taken",
+                "the original is False for XLA tensors",
             )
         },
         rule="XLA107",
@@ -98,7 +98,7 @@ METHODS: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         RAISES,
-        {"record_stream": "XLA orders the work itself"},
+        {"record_stream": "XLA has no streams"},
         rule="XLA123",
     ),
     *rows(
@@ -107,11 +107,17 @@ METHODS: tuple[Row, ...] = (
         NONE,
         RAISES,
         {
-            "__cuda_array_interface__": "shares CUDA memory with other libraries: pass `.cpu().numpy()`"
+            "__cuda_array_interface__": "it shares CUDA memory with other libraries: pass `.cpu().numpy()`"
         },
         evidence="docs",
     ),
-    *rows("torch.Tensor", STAYS, SAME, HARMLESS, {"get_device": "the index of the XLA device"}),
+    *rows(
+        "torch.Tensor",
+        STAYS,
+        SAME,
+        HARMLESS,
+        {"get_device": "it returns the index of the XLA device"},
+    ),
 )
 
 ARGUMENTS_OF: tuple[Row, ...] = (
@@ -121,8 +127,8 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         CONTEXT,
         HARMLESS,
         {
-            "torch.utils.data.DataLoader(pin_memory)": f"a warning only; {_PINNED}",
-            "torch.utils.data.DataLoader(pin_memory_device)": f"a warning only; {_PINNED}",
+            "torch.utils.data.DataLoader(pin_memory)": f"PyTorch only warns; {_PINNED}",
+            "torch.utils.data.DataLoader(pin_memory_device)": f"PyTorch only warns; {_PINNED}",
         },
         rule="XLA402",
         evidence="fact 2",
@@ -141,7 +147,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         CONTEXT,
         HARMLESS,
         {
-            "torch.Tensor.to(non_blocking)": "XLA's copies do not block",
+            "torch.Tensor.to(non_blocking)": "copies to XLA devices never block",
         },
         rule="XLA403",
         evidence="fact 2",
@@ -151,7 +157,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         STAYS,
         SAME,
         HARMLESS,
-        {"torch.Tensor.copy_(non_blocking)": "XLA's copies do not block"},
+        {"torch.Tensor.copy_(non_blocking)": "copies to XLA devices never block"},
         evidence="fact 2",
     ),
     *rows(
@@ -159,7 +165,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         REMOVED,
         CONTEXT,
         HARMLESS,
-        {"torch.Tensor.cuda(non_blocking)": "XLA's copies do not block"},
+        {"torch.Tensor.cuda(non_blocking)": "copies to XLA devices never block"},
         rule="XLA101",
         evidence="fact 2",
     ),
@@ -184,7 +190,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         CONTEXT,
         SLOW,
         {
-            f"torch.optim.{name}(capturable)": "serves CUDA graphs; with foreach=True it fails"
+            f"torch.optim.{name}(capturable)": "it is for CUDA graphs; with foreach=True it fails on XLA"
             for name in _CAPTURABLE
         },
         rule="XLA305",
@@ -199,7 +205,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         {
             'torch.device("cuda")': (
                 "xla.xla_device()",
-                'torch.device("cuda") itself is quiet: what is put there fails',
+                "creating the device works, but moving a tensor to it fails",
             ),
             'torch.Tensor.to("cuda")': "x.to(xla.xla_device())",
             'torch.zeros(device="cuda")': "torch.zeros(..., device=xla.xla_device())",
@@ -224,7 +230,7 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         {
             'torch.Generator(device="cuda")': (
                 "xla.generator()",
-                "there are no generators on XLA (fact 1.33): it is the host's",
+                "XLA has no generators, so it is a CPU generator (fact 1.33)",
             )
         },
         rule="XLA112",
@@ -250,8 +256,8 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         CONTEXT,
         RAISES,
         {
-            "torch.nn.parallel.DistributedDataParallel(device_ids)": "a process drives one XLA device",
-            "torch.nn.parallel.DistributedDataParallel(output_device)": "a process drives one XLA device",
+            "torch.nn.parallel.DistributedDataParallel(device_ids)": "an XLA process drives one device",
+            "torch.nn.parallel.DistributedDataParallel(output_device)": "an XLA process drives one device",
         },
         rule="XLA603",
         evidence="fact 2",
@@ -272,7 +278,12 @@ ARGUMENTS_OF: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         RAISES,
-        {"torch.random.fork_rng(devices)": ("xla.fork_rng(...)", "it forks the device's, too")},
+        {
+            "torch.random.fork_rng(devices)": (
+                "xla.fork_rng(...)",
+                "it also forks the device's state",
+            )
+        },
         rule="XLA130",
         evidence="fact 1.3",
     ),

@@ -10,10 +10,10 @@ _XM = "torch_xla.core.xla_model"
 _XR = "torch_xla.runtime"
 _XS = "torch_xla.distributed.spmd"
 _SCALER = "bfloat16 needs no loss scaling: remove it, or use `torch.amp.GradScaler`, which reads the device in every step"
-_PJRT = "PJRT is all there is: remove the question"
+_PJRT = "torch_xla 2.9 always uses PJRT: remove the test"
 _XRT = "run the same command on every host, or start the processes with torchrun"
 _FILES = "read the files with a library for them: gcsfs, tfrecord"
-_CUDA = "torch_xla has no CUDA backend any more: run the script on CUDA through `xla_migrate.runtime`, without torch_xla"
+_CUDA = "torch_xla 2.9 has no CUDA backend: run the script on CUDA through `xla_migrate.runtime`, without torch_xla"
 
 # Name -> (the first release without it, what to use). A module stands for all that is in it.
 REMOVED: dict[str, tuple[str, str]] = {
@@ -40,7 +40,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     "torch_xla.core.xla_env_vars.PJRT_GPU_ASYNC_CLIENT": ("2.9", _CUDA),
     "torch_xla.core.xla_env_vars.ZERO_COPY_ENABLED": (
         "2.9",
-        "remove it: nothing reads the variable",
+        "remove it, because nothing reads the variable",
     ),
     "torch_xla.core.xrt_run_server": ("2.1", _XRT),
     "torch_xla.distributed.cluster": ("2.1", _XRT),
@@ -57,7 +57,7 @@ REMOVED: dict[str, tuple[str, str]] = {
     ),
     "torch_xla.experimental.dynamo_set_buffer_donor.dynamo_set_buffer_donor_": (
         "2.5",
-        "remove it: inputs are donated when possible",
+        "remove it, because inputs are donated if possible",
     ),
     "torch_xla.experimental.gpu": ("2.5", _CUDA),
     "torch_xla.experimental.pjrt": ("2.5", f"use `{_XR}`"),
@@ -80,12 +80,12 @@ REMOVED: dict[str, tuple[str, str]] = {
 _ONE_KIND = "PJRT has devices of one kind: remove it"
 REMOVED_ARGUMENTS: dict[str, dict[str, str]] = {
     f"{_XM}.get_xla_supported_devices": {"devkind": _ONE_KIND},
-    f"{_XM}.all_reduce": {"cctx": "remove it: nothing is carried from one to the next any more"},
+    f"{_XM}.all_reduce": {"cctx": "remove it, because steps no longer depend on it"},
     "torch_xla.distributed.parallel_loader.ParallelLoader": {
-        "fixed_batch_size": "give the DataLoader `drop_last=True`"
+        "fixed_batch_size": "pass `drop_last=True` to the DataLoader"
     },
     "torch_xla.distributed.parallel_loader.MpDeviceLoader": {
-        "fixed_batch_size": "give the DataLoader `drop_last=True`"
+        "fixed_batch_size": "pass `drop_last=True` to the DataLoader"
     },
     f"{_XS}.mark_sharding": {
         "use_dynamo_custom_op": "use `torch_xla.distributed.spmd.mark_sharding_with_gradients`"
@@ -110,7 +110,8 @@ REMOVED_VARIABLES: dict[str, str] = {
 }
 # What turns float32 into bfloat16 below the script, and on which devices.
 _ROUNDED = (
-    "makes torch_xla compute in bfloat16 what says float32, and other devices train in float32: convert the model "
+    "makes torch_xla compute float32 in bfloat16, and other devices train in float32: convert the "
+    "model "
     "(`model.to(torch.bfloat16)`), or compute under `xla.autocast`"
 )
 VARIABLES: dict[str, str] = {

@@ -154,7 +154,7 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
         elif "libneuronxla" in _last_words(found):
             advice = _LIBRARY["NEURON"]
         elif "unknown" in _last_words(found).lower() or asked not in ("", "CPU", "TPU", "NEURON"):
-            advice = "PJRT_DEVICE is TPU, NEURON or CPU"
+            advice = "set PJRT_DEVICE to TPU, NEURON or CPU"
         return DoctorCheck(
             name, FAULT, f"torch_xla has no device ({what}){_last_words(found)}", advice
         )
@@ -186,7 +186,7 @@ def _device(found: dict[str, Any], env: dict[str, str]) -> DoctorCheck:
             name,
             FAULT,
             f"PJRT_DEVICE={asked}, but torch_xla computes on {kind}",
-            _LIBRARY.get(asked, "PJRT_DEVICE is TPU, NEURON or CPU"),
+            _LIBRARY.get(asked, "set PJRT_DEVICE to TPU, NEURON or CPU"),
         )
     if kind == "CPU":
         advice = (
@@ -260,7 +260,7 @@ def _collectives(found: dict[str, Any]) -> DoctorCheck:
             name,
             NOTE,
             "XLA:CPU has none between processes; rehearsals reduce through gloo",
-            "unset CPU_NUM_DEVICES, unless for SPMD",
+            "unset CPU_NUM_DEVICES, unless the script uses SPMD",
         )
     n = found.get("together_replicas")
     reduced = found.get("together_reduced")
@@ -337,7 +337,7 @@ def _cache_of_neuron(env: dict[str, str]) -> DoctorCheck:
     name = "compile cache"
     told = dict(flags("NEURON_CC_FLAGS", env.get("NEURON_CC_FLAGS", "")))
     if "--no_cache" in told:
-        advice = "leave --no_cache out of NEURON_CC_FLAGS"
+        advice = "remove --no_cache from NEURON_CC_FLAGS"
         return DoctorCheck(name, NOTE, "turned off: every start compiles again", advice)
     place = told.get("--cache_dir") or env.get("NEURON_COMPILE_CACHE_URL") or NEURON_CACHE
     if place.startswith("s3://"):

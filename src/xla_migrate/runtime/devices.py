@@ -22,10 +22,10 @@ def parse_spec(spec: DeviceSpec) -> tuple[str, int | None]:
     if spec is None:
         return "accelerator", None
     if isinstance(spec, bool):
-        raise ValueError(f"{spec} is no device: give None, an index, a string or a torch.device")
+        raise ValueError(f"{spec} is not a device: pass None, an index, a string or a torch.device")
     if isinstance(spec, int):
         if spec < 0:
-            raise ValueError(f"device index {spec} is negative; for the CPU say 'cpu'")
+            raise ValueError(f"device index {spec} is negative; use 'cpu' for the CPU")
         return "accelerator", spec
     if isinstance(spec, str):
         if spec.isdecimal():  # `--gpu 1`, of an option whose type is str

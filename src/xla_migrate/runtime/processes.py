@@ -295,13 +295,13 @@ class Done:
     def boxed(self) -> Any:
         """Not available: TorchScript's."""
         raise NotImplementedError(
-            "Work.boxed() is TorchScript's: call the collective outside of it"
+            "Work.boxed() works only in TorchScript: call the collective outside of it"
         )
 
     def unbox(self, *ignored: Any) -> Any:
         """Not available: TorchScript's."""
         raise NotImplementedError(
-            "Work.unbox() is TorchScript's: call the collective outside of it"
+            "Work.unbox() works only in TorchScript: call the collective outside of it"
         )
 
 

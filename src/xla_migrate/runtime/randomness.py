@@ -151,8 +151,8 @@ def _restore(state: State, index: int) -> None:
         backend().set_rng_state(state, index)
         return
     warnings.warn(
-        "this random state is another device's and cannot be continued here: the generator is "
-        "seeded from it",
+        "the random state comes from another device and cannot be restored here: the generator is "
+        "seeded from it instead",
         stacklevel=4,
     )
     backend().seed(

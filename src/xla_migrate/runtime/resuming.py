@@ -92,12 +92,12 @@ def check(path: str | os.PathLike[str]) -> None:
         with zipfile.ZipFile(path) as archive:
             if any(name.endswith("data.pkl") for name in archive.namelist()):
                 return
-        raise CheckpointError(f"{path}: a zip file, but no checkpoint of torch.save")
+        raise CheckpointError(f"{path}: a zip file, but not a checkpoint of torch.save")
     if _OLD_FORMAT in start:
         return
     if start.startswith(b"PK"):
         raise CheckpointError(f"{path}: truncated; its end is missing. {_ADVICE}")
-    what = "empty" if not start else "no checkpoint of torch.save"
+    what = "empty" if not start else "not a checkpoint of torch.save"
     raise CheckpointError(f"{path}: {what}. {_ADVICE}")
 
 
@@ -112,4 +112,4 @@ def explaining(file: Any) -> Iterator[None]:
         raise
 
 
-_ADVICE = "Move it away to go on from an older checkpoint, or to start afresh"
+_ADVICE = "Move it away to continue from an older checkpoint, or to start again"

@@ -60,13 +60,15 @@ class Event:
     def ipc_handle(self) -> bytes:
         """Not available: other processes cannot wait for this one's device."""
         raise NotImplementedError(
-            "Event.ipc_handle: only CUDA's events are seen by other processes"
+            "Event.ipc_handle: only CUDA events are visible to other processes"
         )
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: bytes) -> Event:
         """Not available: other processes cannot wait for this one's device."""
-        raise NotImplementedError("Event.from_ipc_handle: only CUDA's events cross processes")
+        raise NotImplementedError(
+            "Event.from_ipc_handle: only CUDA events can be shared between processes"
+        )
 
     def record(self, stream: Any = None) -> None:
         """Mark this point in the work launched so far."""

@@ -43,8 +43,8 @@ def sparse(tensor: Any) -> Any:
         return tensor
     if tensor.dim() != _MATRIX or (tensor.is_sparse and tensor.dense_dim()):
         raise NotImplementedError(
-            f"xla.sparse of a tensor of shape {tuple(tensor.shape)}: only matrices are known, with "
-            "one number for each index; make it dense, or take its matrices one by one"
+            f"xla.sparse of a tensor of shape {tuple(tensor.shape)}: only matrices with one number "
+            "for each index are supported; make it dense, or convert its matrices one by one"
         )
     matrix = tensor if tensor.layout is torch.sparse_coo else tensor.to_sparse_coo()
     if matrix.requires_grad:  # `_values` has no gradient
@@ -122,8 +122,8 @@ class SparseMatrix:
     def coalesce(self) -> SparseMatrix:
         if not self._coalesced:
             raise NotImplementedError(
-                "coalesce() on XLA: how many values are left is not known before they are compared; "
-                "coalesce on the CPU, before xla.sparse"
+                "coalesce() on XLA: the number of remaining values depends on data; coalesce on "
+                "the CPU, before xla.sparse"
             )
         return self
 
@@ -227,17 +227,14 @@ class SparseMatrix:
         return known(*args, **(kwargs or {}))
 
 
-_ADVICE = (
-    ": products with dense matrices are what it can do; make it dense by `to_dense()`, or compute "
-    "it before `xla.sparse`, on the CPU"
-)
+_ADVICE = ": only products with dense matrices are supported; call `to_dense()` first, or compute on the CPU before `xla.sparse`"
 
 
 def _product(one: Any, other: Any) -> torch.Tensor:
     if isinstance(one, SparseMatrix) and isinstance(other, SparseMatrix):
         raise NotImplementedError(
-            "xla.sparse: a product of two sparse matrices on XLA: how many values it has is not "
-            "known before; compute it on the CPU, or make one of them dense"
+            "xla.sparse: a product of two sparse matrices on XLA: the number of its values depends "
+            "on data; compute it on the CPU, or make one of them dense"
         )
     if isinstance(other, SparseMatrix):
         return _product(other.t(), one.t()).t() if one.dim() > 1 else _product(other.t(), one)

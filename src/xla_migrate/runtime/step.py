@@ -111,8 +111,8 @@ def _warn_of_the_host(optimizer: Any) -> None:
     kinds = {p.device.type for group in groups for p in group["params"]}
     if kinds == {"cpu"} and device_type() != "cpu":
         warnings.warn(
-            f"this training runs on the CPU, not on the {device_type()!r} device that is there: the script put its"
-            " model on the CPU (an option or a count of GPUs chooses it?)",
+            f"this training runs on the CPU, not on the {device_type()!r} device of this host: "
+            "look for an option or a count of GPUs that puts the model on the CPU",
             stacklevel=3,
         )
 

@@ -201,7 +201,7 @@ def test_what_is_not_recorded_is_said(without: None, logged: list[logging.LogRec
     server = xla.profiler.start_server(9012)
     assert server is not None
     text = "\n".join(record.getMessage() for record in logged)
-    assert "no server" in text or "only torch_xla has a server" in text
+    assert "no server" in text or "only torch_xla has a profile server" in text
     with xla.profiler.StepTrace("train", step_num=1), xla.profiler.Trace("forward"):
         assert xla.counters.counter_value("UncachedCompile") is None
     assert xla.counters.metric_names() == []

@@ -130,7 +130,7 @@ class Computing:
 def test_a_batch_whose_part_cannot_be_kept_is_left_to_the_loop() -> None:
     batch = Computing(X)
     sender = KeepingSender(ToMeta(), ("label",))
-    with pytest.warns(UserWarning, match="Computing.label is computed of"):
+    with pytest.warns(UserWarning, match="Computing.label is computed from"):
         found = sender.receive(sender.send(batch))
     assert found is batch
     assert found.label == 6

@@ -317,7 +317,5 @@ def test_quotes_around_an_option(quote: str) -> None:
 def test_what_to_type_in_place_of_deepspeeds_launcher(command: str, instead: str) -> None:
     (one,) = verdict(command + "\n", "run.sh", rewriting=False).left
     assert one.message.endswith(
-        f"`{instead}`, which gives the rank as LOCAL_RANK only"
-        if " " in instead
-        else f"with {instead}"
+        f"`{instead}`, which sets only LOCAL_RANK" if " " in instead else f"with {instead}"
     )

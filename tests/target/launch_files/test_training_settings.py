@@ -163,7 +163,7 @@ num_processes: 8
             "",
             "use Accelerator(gradient_accumulation_steps=4), accelerator.clip_grad_norm_(",
         ),
-        ("zero_stage: 2", "zero_stage: 3", "; shard in a loop of your own"),
+        ("zero_stage: 2", "zero_stage: 3", "; shard in your own training loop"),
         (
             "zero_stage: 2",
             "deepspeed_config_file: conf/ds.json",

@@ -81,7 +81,7 @@ def test_what_differs_from_sagemaker_is_said(tmp_path: Path) -> None:
     notes = "\n".join(lay_out(str(kept(tmp_path, **more)), str(tmp_path / "root"), 2, {}).notes)
     assert "the channel test (s3://b/none) is empty here: pass its data with --input" in notes
     assert "the job has 2 hosts: the rehearsal uses one host" in notes
-    assert "the SDK v2 uploads no driver" in notes
+    assert "SDK v2 uploads no driver" in notes
 
 
 def test_requests_without_code_and_inputs_without_channel(tmp_path: Path) -> None:

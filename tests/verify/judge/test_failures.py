@@ -31,11 +31,15 @@ def error(
             "--data-shim",
         ),
         (error("OSError", "We couldn't connect to 'hub'"), "network", "--data-shim"),
-        (error("OSError", "gone", ["OSError", "gaierror"]), "network", "the run needs the network"),
+        (
+            error("OSError", "gone", ["OSError", "gaierror"]),
+            "network",
+            "download the data before you run verify",
+        ),
         (
             error("ModuleNotFoundError", "No module named 'gym'"),
             "package",
-            "install what the script imports",
+            "install the package in the Python environment",
         ),
         (
             error("ImportError", "attempted relative import with no known parent package"),

@@ -63,7 +63,7 @@ def in_launcher(name: str, words: Sequence[Word], devices: int = 0) -> Iterator[
         yield from _accelerate(words)
     elif name in ("deepspeed", "horovodrun"):
         instead = _as_torchrun(words, devices) if name == "deepspeed" else ""
-        how = f"`{instead}`, which gives the rank as LOCAL_RANK only" if instead else "torchrun"
+        how = f"`{instead}`, which sets only LOCAL_RANK" if instead else "torchrun"
         message = f"{name} drives GPUs over NCCL: start one process per device with {how}"
         yield Said(words[0].start, words[0].end, message, effort=HIGH)
 
@@ -81,17 +81,17 @@ def _torchrun(words: Sequence[Word], devices: int) -> Iterator[Said]:
         end = start + len(value)
         number = str(devices) if devices else None
         if value in ("gpu", "auto"):
-            message = f"`--nproc_per_node={value}` counts GPUs: give the number of XLA devices"
+            message = f"`--nproc_per_node={value}` counts GPUs: pass the number of XLA devices"
             yield Said(start, end, message, number)
         elif value.isdigit() and number and value != number:
             message = f"{value} processes for {number} devices: torchrun starts one for each"
             yield Said(start, end, message, number, WARNING)
         elif "nvidia-smi" not in value and "device_count" in value:
-            message = "counts CUDA devices, of which there are none: give the number of XLA devices"
+            message = "counts CUDA devices, which an XLA host does not have: pass the number of XLA devices"
             yield Said(start, end, message, number)
         elif found := re.search(r"SLURM_\w*GPUS?\w*", value):
             message = (
-                f"SLURM sets {found[0]} only on nodes with GPUs: give the number of XLA devices"
+                f"SLURM sets {found[0]} only on nodes with GPUs: pass the number of XLA devices"
             )
             yield Said(start, end, message, number)
 
@@ -152,7 +152,7 @@ def _accelerate(words: Sequence[Word]) -> Iterator[Said]:
             place = word if value else words[k + 1] if k + 1 < len(words) else word
             value = value or place.plain
             if value.isdigit() and int(value) > 1:
-                message = "accelerate starts one process on XLA, whatever this says: start one per XLA device with torchrun"
+                message = "accelerate starts one process on XLA, whatever `--num_processes` says: start one per XLA device with torchrun"
                 yield Said(word.start, place.end, message, effort=MEDIUM)
         elif name in _OF_GPUS:
             message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"

@@ -145,7 +145,7 @@ def instead(say: Callable[[Mapping[str, Any]], list[str]], found: list[Configura
 
 
 _WITHOUT = "DeepSpeed does not run on XLA: remove it"
-_SHARDED = "shard in a loop of your own with `xla.FullyShardedDataParallel`"
+_SHARDED = "shard in your own training loop with `xla.FullyShardedDataParallel`"
 
 
 # JSON files.

@@ -47,7 +47,7 @@ _WITHOUT = {
     "data_efficiency": _LENGTHS,
     "datastates": _FILES,
     "eigenvalue": "XLA has no engine that computes eigenvalues between steps: remove the setting",
-    "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: remove the setting, and give the batch sizes",
+    "elasticity": "XLA has no engine that chooses batch sizes by the number of GPUs: remove the setting, and set the batch sizes",
     "expert_parallel": "XLA has no engine that spreads experts over devices: remove the setting",
     "flops_profiler": "DeepSpeed's profiler counts on CUDA only: remove the setting, and use `xla-migrate profile`",
     "gradient_allreduce_op": "the engine for XLA averages gradients over the devices: remove the setting, and multiply the loss "
@@ -58,8 +58,7 @@ _WITHOUT = {
     "nebula": _FILES,
     "progressive_layer_drop": "XLA compiles once for each choice of layers: remove the setting",
     "quantize_training": "DeepSpeed's quantised training needs CUDA kernels: remove the setting, and train in `bf16`",
-    "sparse_attention": "DeepSpeed's sparse attention needs CUDA kernels: remove the setting, and give "
-    "`scaled_dot_product_attention` the mask",
+    "sparse_attention": "DeepSpeed's sparse attention needs CUDA kernels: remove the setting, and pass the mask to `scaled_dot_product_attention`",
     "sparse_gradients": "sparse gradients fail on XLA: remove the setting, so that gradients are dense",
     "tensor_parallel": "DeepSpeed splits layers over NCCL: remove the setting, and shard by SPMD (`--parallel spmd`)",
     "tensorboard": _MONITOR,
@@ -132,19 +131,19 @@ def _optimizer(entry: object) -> Iterator[Demand]:
         yield Demand(keys, message)
     elif kind and kind.lower() not in OPTIMIZERS:
         message = (
-            f"the engine for XLA has no optimizer `{kind}`: make one, and give it as `optimizer=`"
+            f"the engine for XLA has no optimizer `{kind}`: create one, and pass it as `optimizer=`"
         )
         yield Demand(keys, message)
     params = entry.get("params") if isinstance(entry, Mapping) else None
     if isinstance(params, Mapping) and params.get("bias_correction") is False:
-        message = "torch's optimizers have no switch for the correction of bias: remove the setting"
+        message = "PyTorch's optimizers cannot switch off bias correction: remove the setting"
         yield Demand(("optimizer", "params", "bias_correction"), message)
 
 
 def _scheduler(entry: object) -> Iterator[Demand]:
     kind = _kind(entry)
     if kind and kind not in SCHEDULES:
-        message = f"the engine for XLA has no schedule `{kind}`: make one of torch's, and give it as `lr_scheduler=`"
+        message = f"the engine for XLA has no schedule `{kind}`: create a PyTorch scheduler, and pass it as `lr_scheduler=`"
         yield Demand(("scheduler", "type"), message)
 
 
@@ -154,13 +153,13 @@ def _zero(table: object) -> Iterator[Demand]:
     for name, value in table.items():
         keys = ("zero_optimization", name)
         if name.startswith(("offload_", "cpu_offload")) and _is_offloaded(value):
-            message = "nothing is offloaded on XLA, and all states are in the device's memory: `--parallel spmd` shards them"
+            message = "XLA offloads nothing, so all states are in the device's memory: use `--parallel spmd` to shard them"
             yield Demand(keys, message, is_refused=False)
         elif name in _ROUNDED and value:
-            message = "XLA sends whole numbers, and this changes nothing: remove the setting"
+            message = "the setting has no effect, because XLA sends uncompressed numbers: remove it"
             yield Demand(keys, message, is_refused=False)
         elif name == "zenflow" and value:
-            message = "ZenFlow makes most updates late, on the host, and XLA all of them in their step: remove the setting"
+            message = "ZenFlow delays updates on the host, and XLA makes each update in its step: remove the setting"
             yield Demand(keys, message, is_refused=False)
 
 

@@ -44,9 +44,9 @@ _PRECISIONS = (
     "HalfPrecision",
     "MixedPrecision",
 )
-_STRATEGY = 'this strategy fails on XLA: use "auto"'
-_PRECISION = 'this precision is CUDA\'s and fails on XLA: use `precision="bf16-mixed"`'
-ACCELERATOR = 'this accelerator keeps Lightning from using XLA: use "auto"'
+_STRATEGY = 'the strategy fails on XLA: use "auto"'
+_PRECISION = 'the precision needs CUDA and fails on XLA: use `precision="bf16-mixed"`'
+ACCELERATOR = 'with this accelerator Lightning does not use XLA: use "auto"'
 
 
 def fault_of_strategy(script: ParsedFile, node: ast.expr) -> str:

@@ -28,7 +28,7 @@ _UNLIKE = {
     "cpu_offload": OFFLOAD,
     "activation_checkpointing_offload": OFFLOAD,
     "ignored_modules": "each parameter is split on XLA, and the argument raises an exception: remove it",
-    "mixed_precision_policy": 'this raises on XLA: give the Accelerator `mixed_precision="bf16"`',
+    "mixed_precision_policy": 'the option fails on XLA: pass `mixed_precision="bf16"` to the Accelerator',
 }
 
 

@@ -54,7 +54,7 @@ def _device_map(value: object) -> str:
     """`"auto"`, and `{"": 0}`."""
     values = list(value.values()) if isinstance(value, dict) else [value]
     if any(one in _MAPS and one is not False for one in values):
-        return "`device_map` finds no XLA device: give one device, `xla.xla_device()`"
+        return "`device_map` finds no XLA device: pass one device, `xla.xla_device()`"
     return ""
 
 
@@ -72,8 +72,8 @@ def _among(values: tuple[object, ...], message: str) -> Fault:
 
 
 # Messages about FSDP, whenever it is enabled.
-OFFLOAD = "XLA devices hold the shards themselves, and offloading raises: delete the option"
-HYBRID = 'the devices are one mesh on XLA, and hybrid strategies raise: use "full_shard"'
+OFFLOAD = "offloading fails on XLA, whose devices hold the shards: delete the option"
+HYBRID = 'hybrid strategies fail on XLA, whose devices are one mesh: use "full_shard"'
 _FSDP = {"offload": OFFLOAD, "hybrid": HYBRID}
 
 
@@ -90,8 +90,8 @@ def fault_of_fsdp(value: object) -> str:
 
 def _attention(value: object) -> str:
     if value in ("flash_attention_2", "flash_attention_3"):
-        return 'its kernels are CUDA\'s: use "sdpa"'
-    return 'flex_attention raises on XLA: use "sdpa"' if value == "flex_attention" else ""
+        return 'its kernels need CUDA: use "sdpa"'
+    return 'flex_attention fails on XLA: use "sdpa"' if value == "flex_attention" else ""
 
 
 # Of transformers' TrainingArguments: rewritten in the call for some values only.
@@ -107,7 +107,8 @@ OF_FIELDS: dict[str, Fault] = {
     "fp16": _switch(HALF),
     "fp16_full_eval": _switch(HALF),
     "gradient_checkpointing": _switch(
-        "torch's activation checkpointing fails on XLA: put `xla.checkpoint` in `transformers.modeling_utils`"
+        "PyTorch's activation checkpointing fails on XLA: set "
+        "`transformers.modeling_utils.checkpoint` to `xla.checkpoint`"
     ),
     "fsdp": fault_of_fsdp,
     "fsdp_config": fault_of_fsdp,
@@ -135,8 +136,10 @@ OF_TRAINER: dict[str, Fault] = {
 
 
 # Of accelerate's, by a name: in its file of settings, and in the environment.
-SHARDED_BY_NAME = "accelerate does not shard on XLA by this: give the Accelerator a `FullyShardedDataParallelPlugin` in the script"
-MEGATRON = "Megatron-LM needs CUDA: shard in a loop of your own with `xla.FullyShardedDataParallel`"
+SHARDED_BY_NAME = "accelerate ignores the setting on XLA: pass a `FullyShardedDataParallelPlugin` to the Accelerator in the script"
+MEGATRON = (
+    "Megatron-LM needs CUDA: shard in your own training loop with `xla.FullyShardedDataParallel`"
+)
 
 
 def _on(message: str) -> Fault:
@@ -156,6 +159,6 @@ OF_ENVIRONMENT: dict[str, Fault] = {
     "ACCELERATE_DYNAMO_BACKEND": lambda value: (
         ""
         if str(value).lower() in ("", "no")
-        else "torch's compiler fails on XLA, which compiles without it: remove it"
+        else "PyTorch's compiler fails on XLA, which compiles without it: remove it"
     ),
 }

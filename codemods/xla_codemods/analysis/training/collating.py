@@ -132,7 +132,9 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
             message = "XLA compiles once for every length that batches are padded to"
             yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
         elif dotted in _JOINING and _has_rows_of_its_own(nodes) and _joins_samples(call):
-            message = "as many rows as the batch's samples have, and a graph for each number"
+            message = (
+                "the number of rows depends on the samples, and XLA compiles once for each number"
+            )
             yield call, f"{message}: pad to one number"
 
 

@@ -103,13 +103,13 @@ def _given(
     """Parameter name, value and (where written so) keyword of each argument."""
     for name, node in zip(equivalent.parameters, call.args):
         if isinstance(node, ast.Starred):
-            raise NoCounterpart("arguments that are not seen (`*`)")
+            raise NoCounterpart("unknown arguments (`*`)")
         yield name, node, None
     if len(call.args) > len(equivalent.parameters):
-        raise NoCounterpart("arguments by position that it does not have")
+        raise NoCounterpart("that many positional arguments")
     for named in call.keywords:
         if named.arg is None:
-            raise NoCounterpart("arguments that are not seen (`**`)")
+            raise NoCounterpart("unknown arguments (`**`)")
         yield named.arg, named.value, named
 
 

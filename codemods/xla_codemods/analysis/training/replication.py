@@ -31,7 +31,7 @@ REDUCED_ALREADY = (
 )
 NOT_REPLICATED = (
     "nothing shows that the parameters of `{}` are the same on every process (no DistributedDataParallel, no all-reduce "
-    "of their gradients): its step averages nothing"
+    "of their gradients): the step averages no gradients"
 )
 OF_ONE_BATCH = "`{}` changes values of this process's own batch: `average=False` keeps the gradients of other processes out of them"
 # `init_rpc` gives each process a separate part.

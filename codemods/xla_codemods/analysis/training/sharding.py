@@ -140,7 +140,7 @@ def unusual_beside(script: Script, call: ast.Call) -> str | None:
     for other, name in _calls(script):
         reason = unusual_call(script, other, name) if other is not call else None
         if reason is not None:
-            return f"another `{name}` beside it that has {reason}"
+            return f"another `{name}` that has {reason}"
     return None
 
 
@@ -161,13 +161,13 @@ def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
         return "positional options"
     for option, value in _options(script, call):
         if option is None:
-            return "options that cannot be seen"
+            return "unknown options"
         if option == "cpu_offload" and _keeps_on_device(value):
             continue
         if option not in known:
             return f"`{option}`"
         if option == "sharding_strategy" and not isinstance(value, ast.Attribute):
-            return "a strategy that cannot be seen"
+            return "an unknown strategy"
     return None
 
 

@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 
 RULE = Rule("XLA115", "device-module", effort=MEDIUM)
 
-_METHOD = "no object has a method `xla`, which a method named after the device needs: use `.to(xla.xla_device())`"
+_METHOD = "the device's name selects the method, and no object has a method `xla`: use `.to(xla.xla_device())`"
 _ABSENT = "torch has no module `torch.xla`: use `xla.device_module`"
 
 

@@ -234,9 +234,9 @@ RULE = Rule(
     behind={"host reads": LIKELY, "printed metrics": LIKELY, "launches": POSSIBLE},
 )
 
-_ACTION = ", because the environment needs the action, and XLA launches a graph for each: act in several environments at once, or with a copy of the model on the CPU"
+_ACTION = ", because the environment needs the action, and XLA launches a graph for each action: act in several environments at once, or with a copy of the model on the CPU"
 # Reasons about values that functions return, or attributes that other code reads.
-_CALLERS = Pattern(r"callers that are not known here$|^other modules read")
+_CALLERS = Pattern(r"to unknown callers$|^other modules read")
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -263,15 +263,15 @@ def host_sync(script: Script) -> Iterator[Finding]:
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
-    if obstacle.endswith("whether it goes on") or obstacle.startswith("it ends the training"):
+    if obstacle.endswith("the script continues") or obstacle.startswith("the check ends"):
         return "check it every n-th step (`if step % 100 == 0 and ...`)"
     if _is_a_list_of_tensors(script, node):
-        return "join them by `torch.stack`"
+        return "join them with `torch.stack`"
     match node:
         case ast.Call(func=ast.Name(id="all" | "any" | "max" | "min" as name), args=[_]):
-            return f"`torch.stack([...]).{name}()` is one read, to be made every n-th step, or after the loop"
+            return f"`torch.stack([...]).{name}()` is one read: make it every n-th step, or after the loop"
         case ast.Compare(ops=[_, _, *_]):
-            return "compare each pair, and join the results by `&`"
+            return "compare each pair, and join the results with `&`"
         case ast.Subscript():
             return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):

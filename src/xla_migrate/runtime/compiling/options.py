@@ -42,8 +42,8 @@ def compiler_options(machine_name: str = "", /, **options: bool | int | str) -> 
         return {}
     if _is_open():
         raise RuntimeError(
-            "compiler_options: torch_xla has opened its device already, and would not hear them:"
-            " call it before anything else of the runtime"
+            "compiler_options: torch_xla has already opened its device, so the options have no "
+            "effect: call it before other functions of the runtime"
         )
     found = plan(MACHINES[machine(machine_name or _here(), "machine")], profile, os.environ)
     for note in found.notes:

@@ -119,7 +119,8 @@ def synchronize() -> None:
 
 def use_spmd() -> int:
     raise RuntimeError(
-        "use_spmd() is XLA's: on eager devices start one process per device (torchrun, xla.launch)"
+        "use_spmd() works only on XLA: on eager devices start one process per device (torchrun, "
+        "xla.launch)"
     )
 
 

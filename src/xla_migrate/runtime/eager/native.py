@@ -155,5 +155,6 @@ def _total(device: torch.device) -> int | None:
 
 def _no_figures(device: torch.device) -> RuntimeError:
     return RuntimeError(
-        f"torch has no memory figures for {device}: read them with the device's own profiler, or leave them out"
+        f"torch has no memory figures for {device}: read them with the device's own profiler, or "
+        "remove the call"
     )

@@ -40,7 +40,8 @@ class KeepingSender:
         names = [name for name in self._parts if isinstance(name, str) and hasattr(batch, name)]
         if fixed := [name for name in names if _is_computed(batch, name)]:
             warnings.warn(
-                f"{type(batch).__name__}.{fixed[0]} is computed of what would be on the device: the loader leaves its batches"
+                f"{type(batch).__name__}.{fixed[0]} is computed from tensors that would be on the "
+                "device: the loader leaves its batches"
                 " on the host, and the loop moves them",
                 stacklevel=2,
             )

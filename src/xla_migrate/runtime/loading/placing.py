@@ -71,7 +71,8 @@ class Placer(Mover):
         if x.layout is not torch.strided:
             warnings.warn(
                 f"a tensor of layout {x.layout} stays on the CPU: XLA has no sparse tensors. "
-                "Move it by `xla.sparse(x).to(device)`, or make it dense, before it meets tensors of the device",
+                "Use `xla.sparse(x).to(device)`, or make it dense, before you combine it with "
+                "tensors on the device",
                 stacklevel=2,
             )
             return x

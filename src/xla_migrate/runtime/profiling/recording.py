@@ -63,7 +63,9 @@ class profile:  # noqa: N801  # a context, as torch.profiler.profile
         finished: Callable[[], None] | None = None,
     ) -> None:
         if skip < 0 or (steps is not None and steps < 1):
-            raise ValueError(f"profile(skip={skip}, steps={steps}): from 0, and from 1")
+            raise ValueError(
+                f"profile(skip={skip}, steps={steps}): skip must be at least 0, steps at least 1"
+            )
         self.folder = os.fspath(folder)
         self.startup: Account | None = None
         self.traced: Account | None = None
@@ -77,7 +79,7 @@ class profile:  # noqa: N801  # a context, as torch.profiler.profile
     def __enter__(self) -> profile:
         global _open
         if _open is not None:
-            raise RuntimeError("a profile is open already: torch_xla records one at a time")
+            raise RuntimeError("a profile is already running: torch_xla records one at a time")
         if processes.world_size() > 1:
             self.folder = os.path.join(self.folder, f"rank{processes.rank()}")
         self._recorder: Any = _recorder()

@@ -428,7 +428,7 @@ def root_rank(rank: int | None, rank_in_group: int | None, group: Any) -> int:
 def only_share(shares: Any, name: str) -> Any:
     """Return the share of the only replica."""
     if not shares:
-        raise ValueError(f"the one replica that there is needs {name}")
+        raise ValueError(f"with one replica, {name} is required")
     return shares[0]
 
 

@@ -113,7 +113,7 @@ class Reduction:
         raise RuntimeError(
             f"gradients are not averaged: {len(left)} parameters took no part in the loss "
             f"({', '.join(left[:3])}{', ...' if len(left) > 3 else ''}). "
-            "DistributedDataParallel(find_unused_parameters=True) is for such models"
+            "Pass find_unused_parameters=True to DistributedDataParallel"
         )
 
 

@@ -154,6 +154,6 @@ def _joined(batches: list[Any]) -> Any:
     if all(batch == first for batch in batches):
         return first
     raise TypeError(
-        f"use_spmd(batch_per_device=True) cannot put batches of {type(first).__name__} together: "
-        "give the loader the batch of all devices, and use_spmd()"
+        f"use_spmd(batch_per_device=True) cannot join batches of {type(first).__name__}: let the "
+        "loader return the batch of all devices, and call use_spmd() without batch_per_device"
     )

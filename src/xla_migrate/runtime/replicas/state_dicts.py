@@ -200,8 +200,8 @@ def _make(model: nn.Module, given: Any) -> None:
     missing = sorted(name for name in on_meta if name.replace("_orig_mod.", "") not in given)
     if missing:
         raise RuntimeError(
-            f"{', '.join(missing[:5])}: on 'meta', and not in the state dict; make them with "
-            "model.to_empty(device=xla.xla_device()), and give them values"
+            f"{', '.join(missing[:5])}: on 'meta', and missing in the state dict; create them with "
+            "model.to_empty(device=xla.xla_device()), and initialise them"
         )
     filled = {id(value) for value in states.values()}
     model._apply(_Made({id(b) for b in model.buffers() if id(b) not in filled}))  # type: ignore[no-untyped-call]

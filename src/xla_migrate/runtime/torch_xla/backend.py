@@ -356,7 +356,7 @@ def spawn(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> A
     if xr.is_spmd():
         raise RuntimeError(
             f"launch(nprocs={options['nprocs']}) after use_spmd(): one process drives all devices; "
-            "take nprocs=xla.device_count(), which is 1"
+            "use nprocs=xla.device_count(), which is 1"
         )
     return replicas.spawn(function, args, device_count(), options)
 

@@ -137,8 +137,8 @@ class _Steps:
             return
         self._is_told = True
         warnings.warn(
-            f"each step of {type(optimizer).__name__} waits for the condition that it is taken under: what this optimizer"
-            " keeps on the host is more than a count of steps",
+            f"each step of {type(optimizer).__name__} waits for its condition, because the "
+            "optimizer keeps more than a count of steps on the host",
             stacklevel=6,
         )
 

@@ -60,10 +60,7 @@ def _check_operands(func: Any, tensors: list[Tensor]) -> None:
     if stray is None or func in _MAY_MIX:
         return
     filename, line = _caller()
-    message = (
-        f"{_name(func)} takes a CPU tensor of shape {tuple(stray.shape)} beside XLA tensors. It is "
-        "uploaded at every call, and CUDA would raise: move it to the device once"
-    )
+    message = f"{_name(func)} takes a CPU tensor of shape {tuple(stray.shape)} together with XLA tensors. torch_xla uploads it at every call, and CUDA would raise an exception: move it to the device once"
     warnings.warn_explicit(message, UserWarning, filename, line)
 
 

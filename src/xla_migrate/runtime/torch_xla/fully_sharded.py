@@ -66,7 +66,7 @@ class FullyShardedDataParallel(nn.Module):
         if "HYBRID" in strategy:
             raise NotImplementedError(
                 f"FullyShardedDataParallel(sharding_strategy={strategy}) on XLA: the devices are "
-                "one mesh; take FULL_SHARD"
+                "one mesh; use FULL_SHARD"
             )
         _cast_in_forward(mixed_precision, module)
         self._fsdp_wrapped_module = _on_device(module, split=strategy != "NO_SHARD")
@@ -197,7 +197,7 @@ class FullyShardedDataParallel(nn.Module):
     def register_comm_hook(self, state: Any, hook: Any) -> None:
         """Not available: the compiler communicates."""
         raise NotImplementedError(
-            "FullyShardedDataParallel.register_comm_hook on XLA: the compiler adds gradients up, "
+            "FullyShardedDataParallel.register_comm_hook on XLA: the compiler sums gradients, "
             "without hooks; change gradients between backward and step"
         )
 

@@ -38,7 +38,7 @@ def cpu_notice() -> Iterator[None]:
     if not chosen and os.environ.get("PJRT_DEVICE") == "CPU":
         _log.warning(
             "no TPU or Neuron device found, so this trains on the CPU (XLA:CPU). %s"
-            "PJRT_DEVICE=CPU says that you mean it.",
+            "Set PJRT_DEVICE=CPU to confirm the choice.",
             "This machine has CUDA: XLA_MIGRATE_BACKEND=eager trains there. "
             if torch.cuda.is_available()
             else "",
@@ -55,8 +55,8 @@ def _torch_xla() -> Any:
             return importlib.import_module("torch_xla")
     except ImportError as error:
         raise ImportError(
-            f"torch_xla does not load beside torch {torch.__version__} ({error}): install the "
-            "torch that it is made for (torch_xla 2.9 needs torch 2.9), or set "
+            f"torch_xla cannot be imported with torch {torch.__version__} ({error}): install the "
+            "matching torch (torch_xla 2.9 needs torch 2.9), or set "
             "XLA_MIGRATE_BACKEND=eager"
         ) from error
 

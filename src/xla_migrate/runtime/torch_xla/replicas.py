@@ -145,7 +145,8 @@ def _check_who(rank: int, size: int) -> None:
         dist.destroy_process_group()
         raise RuntimeError(
             f"init_process_group(rank={rank}, world_size={size}), but torch_xla makes this process "
-            f"rank {own[0]} of {own[1]}. Take xla.rank() and xla.world_size(), and start one process "
+            f"rank {own[0]} of {own[1]}. Use xla.rank() and xla.world_size(), and start one "
+            "process "
             "per device with torchrun (under SLURM: srun torchrun, one task per node)"
         )
 
@@ -233,7 +234,7 @@ def _check_everyone_comes(tensors: Sequence[torch.Tensor], group: Any) -> None:
             host,
             host.timeout,
             "averages gradients that it did not average before",
-            "Where some parameters go unused on some replicas, wrap the model in "
+            "If some replicas do not use all parameters, wrap the model in "
             "DistributedDataParallel(find_unused_parameters=True)",
         )
         _check_same_amount(tensors, group)
@@ -248,8 +249,8 @@ def _check_same_amount(tensors: Sequence[torch.Tensor], group: Any) -> None:
     if most.tolist() != [amount, -amount]:
         raise RuntimeError(
             f"replicas average different gradients: {amount} numbers here, {-int(most[1])} to "
-            f"{int(most[0])} elsewhere; on a device the job would hang. Where some parameters go "
-            "unused on some replicas, wrap the model in "
+            f"{int(most[0])} elsewhere; on a device the job would hang. If some replicas do not use "
+            "all parameters, wrap the model in "
             "DistributedDataParallel(find_unused_parameters=True)"
         )
 

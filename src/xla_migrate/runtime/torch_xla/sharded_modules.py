@@ -55,8 +55,8 @@ def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
 def _refused(name: str) -> Callable[..., None]:
     def refused(self: Any, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(
-            f"{name} on XLA: the compiler adds gradients up as their mean over the batch, without "
-            "hooks; change gradients between backward and step"
+            f"{name} on XLA: the compiler averages gradients over the batch, without hooks; change "
+            "gradients between backward and step"
         )
 
     return refused

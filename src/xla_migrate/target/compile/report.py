@@ -100,7 +100,7 @@ def _notes(outcome: CompileOutcome, place: Place) -> Iterator[str]:
         more = f" and {len(traced.reads) - 4} more" if len(traced.reads) > 4 else ""
         yield f"values that the script read, replaced by made-up values: {', '.join(told)}{more}; --execute-on-cpu computes them"
     if outcome.topology.chips > 1 and not any(one.graph.spmd for one in outcome.verdicts):
-        yield "one chip's program: this script is not SPMD, and what replicas reduce between them is not in it"
+        yield "the graphs are for one chip: the script does not use SPMD, so reductions between replicas are not included"
 
 
 def plain_count(traced: Tracing, place: Place = str) -> dict[str, Any]:

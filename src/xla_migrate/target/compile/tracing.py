@@ -291,8 +291,5 @@ def _aborted(records: Path, code: int) -> str:
     for file in records.glob("crash.*.txt"):
         found = re.search(r'File "[^"]*/project/([^"]+)", line (\d+)', file.read_text())
         if found:
-            return (
-                f"{found.group(1)}:{found.group(2)}: the process was aborted (signal {-code}): most likely a value "
-                "is needed here that tracing does not have; --execute-on-cpu computes them"
-            )
+            return f"{found.group(1)}:{found.group(2)}: the process was aborted (signal {-code}): most likely this line needs a value that tracing does not have; --execute-on-cpu computes it"
     return f"the script was ended by signal {-code}"

@@ -53,8 +53,8 @@ def parse(text: str) -> KernelTarget:
         return KernelTarget(NEURON, file, _fallbacks(Path(file)), "runs on the CPU")
     if text == NEURON:
         raise TargetError(
-            "--ops neuron: unknown without a list. On a Trainium machine, write `torch_neuronx.get_fallback_ops()` to a "
-            "file, and give --ops neuron=FILE"
+            "--ops neuron: unknown without a list. On a Trainium machine, write "
+            "`torch_neuronx.get_fallback_ops()` to a file, and pass --ops neuron=FILE"
         )
     raise TargetError(f"--ops {text}: tpu, xla, or neuron=FILE")
 

@@ -136,7 +136,8 @@ def _of_toolkit(container: Container, captured: str) -> None:
     container.distributed = bool(given.get("sagemaker_torch_distributed_enabled", False))
     container.hyperparameters = {k: v for k, v in given.items() if not k.startswith("sagemaker_")}
     container.notes.append(
-        "the SDK v2 uploads no driver: what the toolkit in the image starts is started as it documents it"
+        "SDK v2 uploads no driver: the rehearsal starts the script as the toolkit in the image "
+        "documents it"
     )
 
 

@@ -40,8 +40,8 @@ def captured(
         raise RequestError(f"{python} cannot be run: {error.strerror}") from None
     if code == capture.NO_PACKAGE:
         raise RequestError(
-            f"{python} lacks the SageMaker SDK or moto: pip install 'xla-migrate[sagemaker]', or name an"
-            " interpreter that has them by --sdk-python"
+            f"{python} lacks the SageMaker SDK or moto: pip install 'xla-migrate[sagemaker]', or "
+            "name an interpreter that has them with --sdk-python"
         )
     if code == capture.NO_JOB:
         raise RequestError(f"{script} ended without requesting a training job")
@@ -99,8 +99,8 @@ def run(
         private = bool(reason)
         if reason:
             container.notes.append(
-                f"/opt/ml cannot be created here ({reason}): {container.path()} takes its place; a script that"
-                " writes /opt/ml itself will not find it"
+                f"/opt/ml cannot be created here ({reason}): {container.path()} is used instead; a "
+                "script that writes to /opt/ml directly will not find it"
             )
     else:
         container.notes.append(f"{container.path()} replaces /opt/ml")

@@ -68,8 +68,8 @@ def conclusion(
     if other is not None and other.gain is not None:
         out.append(
             f"faster, but it trains differently: {other.setting.name}, {interval(other.gain, '.3f')} times"
-            f" as fast, losses {apart(other)} apart (tolerance {outcome.tolerance:g}): if you mean it,"
-            " --loss-tolerance lets it win"
+            f" as fast, losses {apart(other)} apart (tolerance {outcome.tolerance:g}): to accept "
+            "it, raise --loss-tolerance"
         )
     if device(outcome) == "XLA:CPU":
         out.append("measured on XLA:CPU; on a device, these results differ:")

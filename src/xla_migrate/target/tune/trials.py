@@ -129,7 +129,7 @@ def one(setting: Setting, order: TuneOptions, folder: Path, gate: bool = False) 
         try:
             process.wait(order.timeout)
         except subprocess.TimeoutExpired:
-            return Trial(setting, failure=f"not done in {order.timeout:g} s")
+            return Trial(setting, failure=f"not finished after {order.timeout:g} s")
         finally:
             end(process)
     warmup = 1 if gate else order.warmup

@@ -96,7 +96,8 @@ def _sizes(project: Path) -> dict[str, tuple[int, int, bool]]:
             seen += 1
             if seen > MOST_ENTRIES:
                 raise WorkspaceError(
-                    f"{project} holds more than {MOST_ENTRIES:,} files: too much to copy for a run;"
+                    f"{project} contains more than {MOST_ENTRIES:,} files: too much to copy for a "
+                    "run;"
                     " run from the script's own project folder"
                 )
             if entry.is_dir(follow_symlinks=False):

@@ -136,9 +136,8 @@ def _fault(error: ErrorRecord, harness: str) -> Fault:
 
 
 _ADVICE = {
-    Fault.NETWORK: "; the run needs the network: load the data beforehand, or give a stand-in"
-    " (--data-shim FILE)",
-    Fault.PACKAGE: "; install what the script imports, in the Python that runs it",
+    Fault.NETWORK: "; download the data before you run verify, or replace it with --data-shim FILE",
+    Fault.PACKAGE: "; install the package in the Python environment that runs the script",
     Fault.FILE: "; paths are relative to a copy of the project folder",
     Fault.MEMORY: "; use a smaller batch or model for the verification",
     Fault.HARNESS: "; this is a fault of xla-migrate verify: please report it with this traceback",

@@ -138,7 +138,7 @@ def test_a_framework_marks_its_own_steps() -> None:
     found = [f for f in check(TRAINER.encode()) if f.code == "XLA503"]
     assert found
     assert not any(f.edits for f in found)
-    assert all("a framework calls this function" in f.message for f in found)
+    assert all("a framework calls the function" in f.message for f in found)
 
 
 def test_a_trainer_of_another_module() -> None:

@@ -50,10 +50,10 @@ CALL = "FSDP(torch.nn.Linear(2, 1), device_id=0)"
     ("old", "new", "reason"),
     [
         (CALL, "FSDP(m, cpu_offload=CPUOffload(offload_params=True))", "`cpu_offload`"),
-        (CALL, "FSDP(m, **options)", "options that cannot be seen"),
+        (CALL, "FSDP(m, **options)", "unknown options"),
         (CALL, "FSDP(m, group)", "positional options"),
         (CALL, "FSDP(m, ignored_modules=[m])", "`ignored_modules`"),
-        (CALL, "FSDP(m, sharding_strategy=strategy)", "a strategy that cannot be seen"),
+        (CALL, "FSDP(m, sharding_strategy=strategy)", "an unknown strategy"),
         (CALL, "FSDP(m, sharding_strategy=ShardingStrategy.HYBRID_SHARD)", "a hybrid strategy"),
         (
             "torch.ones(1, 1).cuda())",
@@ -234,15 +234,15 @@ def apply(model, args, policy):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (in_parts(options=", **args.options"), "options that cannot be seen"),
-        (in_parts("options = settings()", ", **options"), "options that cannot be seen"),
-        (in_parts("options = {**args.fsdp}", ", **options"), "options that cannot be seen"),
-        (in_parts("options = {args.key: 1}", ", **options"), "options that cannot be seen"),
-        (in_parts("options = {}; fill(options)", ", **options"), "options that cannot be seen"),
-        (in_parts("options = {}; other = options", ", **options"), "options that cannot be seen"),
-        (in_parts("options = {}; options.update(args.fsdp)", ", **options"), "cannot be seen"),
-        (in_parts("options = {}; options |= args.fsdp", ", **options"), "cannot be seen"),
-        (in_parts("options = {}; options[args.key] = 1", ", **options"), "cannot be seen"),
+        (in_parts(options=", **args.options"), "unknown options"),
+        (in_parts("options = settings()", ", **options"), "unknown options"),
+        (in_parts("options = {**args.fsdp}", ", **options"), "unknown options"),
+        (in_parts("options = {args.key: 1}", ", **options"), "unknown options"),
+        (in_parts("options = {}; fill(options)", ", **options"), "unknown options"),
+        (in_parts("options = {}; other = options", ", **options"), "unknown options"),
+        (in_parts("options = {}; options.update(args.fsdp)", ", **options"), "unknown"),
+        (in_parts("options = {}; options |= args.fsdp", ", **options"), "unknown"),
+        (in_parts("options = {}; options[args.key] = 1", ", **options"), "unknown"),
         (in_parts("options = {'mesh': args.mesh}", ", **options"), "`mesh`"),
         (
             in_parts("options = {}; options['ignored_params'] = {p}", ", **options"),

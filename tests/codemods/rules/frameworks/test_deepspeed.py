@@ -285,7 +285,9 @@ def test_what_a_trainer_is_to_be_told_without_deepspeed(code: str, text: str, st
     assert same == text
     told = {f.message for f in left if "DeepSpeed" in f.message}
     shards = (
-        "; shard in a loop of your own with `xla.FullyShardedDataParallel`" if stage == 3 else ""
+        "; shard in your own training loop with `xla.FullyShardedDataParallel`"
+        if stage == 3
+        else ""
     )
     assert told == {
         f"DeepSpeed does not run on XLA: remove it, and use {CARRIED} (from `run/ds.json`){shards}"
@@ -300,7 +302,7 @@ def test_what_a_trainer_is_to_be_told_without_deepspeed(code: str, text: str, st
             "and use Accelerator(gradient_accumulation_steps=2), "
             "accelerator.clip_grad_norm_(model.parameters(), 1.0)",
         ),
-        ("zero_stage=3", "; shard in a loop of your own with `xla.FullyShardedDataParallel`"),
+        ("zero_stage=3", "; shard in your own training loop with `xla.FullyShardedDataParallel`"),
         (
             'hf_ds_config="ds.json"',
             'and use Accelerator(mixed_precision="bf16"), Accelerator(gradient_accumulation_steps=4), '
@@ -320,8 +322,8 @@ def test_what_accelerate_is_to_be_told_without_deepspeed(given: str, said: str) 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ('"zenflow": {"topk_ratio": 0.05}', "ZenFlow makes most updates late"),
-        ('"zeropp_loco_param": {"err_beta": 0.8}', "XLA sends whole numbers"),
+        ('"zenflow": {"topk_ratio": 0.05}', "ZenFlow delays updates"),
+        ('"zeropp_loco_param": {"err_beta": 0.8}', "the setting has no effect"),
     ],
 )
 def test_what_zero_does_otherwise_is_a_note(option: str, message: str) -> None:

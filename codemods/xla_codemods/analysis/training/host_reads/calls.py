@@ -67,7 +67,7 @@ def refuse_shown_as_written(deferral: Deferral, node: ast.expr) -> None:
     for text in deferral.script.ancestors(node):
         if isinstance(text, ast.JoinedStr):
             if _SHOWN_AS_WRITTEN.search(deferral.script.segment(text)):
-                deferral.refuse("the text of what is computed is shown with it")
+                deferral.refuse("the printed text also contains the expression")
 
 
 def is_unknown_item(node: ast.AST, script: Script) -> TypeGuard[ast.Call]:
@@ -101,7 +101,7 @@ class _Later:
     def edits(self) -> list[Edit]:
         script, call, xla = self.script, self.call, self.script.xla
         if is_caught(script, call) and any(map(may_fail, walk(call))):
-            self.deferral.refuse("what it raises is caught")
+            self.deferral.refuse("its exceptions are caught")
         to = shown_to(script, call) if isinstance(call, ast.Call) else None
         if isinstance(call, (ast.If, ast.Assert)):
             return self._asked(call)
@@ -128,7 +128,7 @@ class _Later:
 
     def _defaults(self) -> str:
         if self.inner and _SHOWN_AS_WRITTEN.search(self.script.segment(self.call)):
-            self.deferral.refuse("the text of what is computed is shown with it")
+            self.deferral.refuse("the printed text also contains the expression")
         bound = sorted(self.bound.items(), key=lambda b: b[1] != b[0])
         defaults = ", ".join(f"{name}={text}" for name, text in bound)
         return defaults.replace("{", "{{").replace("}", "}}")  # it stands in an edit's text
@@ -164,13 +164,13 @@ class _Later:
             if isinstance(func, ast.Call) and not (func.args or func.keywords):
                 func = func.func  # `Logger.current_logger().report_scalar`
         if not isinstance(func, ast.Name):
-            self.deferral.refuse("the object that logs it is computed in the call")
+            self.deferral.refuse("the call computes the object that logs it")
         elif not is_bound_once(self.script, func):
             self.bound[func.id] = func.id
 
     def _visit(self, node: ast.AST) -> None:
         if isinstance(node, (*_NOT_MOVED, ast.Lambda)):
-            self.deferral.refuse("it stands in a lambda, or is given a name in an expression")
+            self.deferral.refuse("it is in a lambda or in an assignment expression")
         elif isinstance(node, COMPREHENSIONS) and self._is_later(node):
             self._comprehension(node)
         elif node in self.reads:
@@ -208,9 +208,9 @@ class _Later:
         elif isinstance(node, ast.Attribute) and node.attr == "data" and self._is_later(node):
             self._visit(node.value)
         elif self._is_later(node):  # computed now, it would read now
-            self.deferral.refuse(f"`{ast.unparse(node)}` is shown with it")
+            self.deferral.refuse(f"`{ast.unparse(node)}` is printed with it")
         elif isinstance(node, ast.expr) and is_device_tensor(self.script, node):
-            self.deferral.refuse(f"`{ast.unparse(node)}`, a tensor, is shown as it is")
+            self.deferral.refuse(f"the tensor `{ast.unparse(node)}` itself is printed")
         elif not is_stable(self.script, node):
             self._computed_now(node)
 
@@ -263,7 +263,7 @@ class _Later:
             return False
         of_it = isinstance(node.func, ast.Attribute) and self._is_later(node.func.value)
         if not may_compute(self.script, node, of_it=of_it):
-            self.deferral.refuse(f"`{ast.unparse(node.func)}` is called with it")
+            self.deferral.refuse(f"it is an argument of `{ast.unparse(node.func)}`")
         return True
 
     def _name(self, node: ast.Name) -> None:
@@ -276,11 +276,11 @@ class _Later:
         if node not in self.kept and is_device_tensor(script, node):
             shown = script.parent(node)
             if not (isinstance(shown, ast.FormattedValue) and is_a_number(script, shown, [node])):
-                self.deferral.refuse(f"`{node.id}`, a tensor, is shown as it is")
+                self.deferral.refuse(f"the tensor `{node.id}` itself is printed")
         value = script.value(node)
         if not value.kinds & {NUMBER, STRING, TENSOR} and node not in self.kept:
             if holds_objects(value) or may_be_changed(self.script, node.id):
-                self.deferral.refuse(f"`{node.id}`, which is shown with it, may change until then")
+                self.deferral.refuse(f"`{node.id}` is printed with it and may change before that")
         self._bind(node)
 
     def _bind(self, node: ast.Name) -> None:
@@ -301,11 +301,11 @@ class _Later:
             self.deferral.refuse(f"`{ast.unparse(node)}` is computed under a condition")
         text = self.script.segment(node)
         if "cuda" in text or any(self._is_rewritten(n) for n in walk(node)):
-            self.deferral.refuse(f"`{ast.unparse(node)}` is shown with it")
+            self.deferral.refuse(f"`{ast.unparse(node)}` is printed with it")
         value = self.script.value(node)
         if node not in self.kept and holds_objects(value):
             self.deferral.refuse(
-                f"`{ast.unparse(node)}`, which is shown with it, may change until then"
+                f"`{ast.unparse(node)}` is printed with it and may change before that"
             )
         text = spelled or text
         names = [name for name, known in self.bound.items() if known == text and is_pure(node)]

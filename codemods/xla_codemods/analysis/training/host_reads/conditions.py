@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...script import Script
     from ..training import Loop
 
-_ENDS = "it ends the training, and"
+_ENDS = "the check ends the training, and"
 # Exceptions that handlers catch when a training is only interrupted.
 _INTERRUPTS = frozenset({"GeneratorExit", "KeyboardInterrupt", "StopIteration"})
 
@@ -83,25 +83,25 @@ def refuse_to_end_later(deferral: Deferral, statement: ast.stmt, condition: Cond
     """The check stays unless it stands in a loop that waits at its end, and nothing may catch the error."""
     script = deferral.script
     if script.path.endswith(".ipynb"):
-        deferral.refuse(f"{_ENDS} a notebook's kernel goes on, with the weights")
+        deferral.refuse(f"{_ENDS} a notebook's kernel keeps the changed weights")
     start: list[ast.AST] = [statement]
     reached = reach(start, lambda node: _calls_around(script, node))
     loops = [_loop_that_steps(script, node) for node in reached if not _calls_around(script, node)]
     for loop in loops:
         if loop is None or not goes_on_after(loop):
             deferral.refuse(
-                f"{_ENDS} it is in no loop, or `return`, `else` or `yield` leaves the loop"
+                f"{_ENDS} no loop contains it, or `return`, `else` or `yield` leaves the loop"
             )
         elif not (loop.fed and runs_to_its_end(loop)):
             deferral.wait_after(loop.node)
     if any(is_tried(script, node) for node in reached):
-        deferral.refuse(f"{_ENDS} it stands in `try:`")
+        deferral.refuse(f"{_ENDS} a `try` statement contains it")
     if _saves_at_once(script):
-        deferral.refuse(f"{_ENDS} `torch.distributed.checkpoint` would write weights before that")
+        deferral.refuse(f"{_ENDS} `torch.distributed.checkpoint` may save weights before that")
     if condition.how != "exit" and not _is_only_called_here(script, statement):
-        deferral.refuse(f"{_ENDS} callers that are not known here may go on")
+        deferral.refuse(f"{_ENDS} unknown callers may continue")
     if line := _may_catch(script, _raised(condition)):
-        deferral.refuse(f"{_ENDS} line {line} may catch what it raises, or save")
+        deferral.refuse(f"{_ENDS} line {line} may catch the exception, or save")
 
 
 def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:

@@ -45,8 +45,8 @@ _FETCHING = frozenset(
 LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 
-_THEIRS = Outcome(obstacle="a framework calls this function, and marks its steps")
-_LIGHTNINGS = Outcome(obstacle="Lightning takes the step")
+_THEIRS = Outcome(obstacle="a framework calls the function and marks its steps")
+_LIGHTNINGS = Outcome(obstacle="Lightning runs the step")
 
 
 class Fetch(NamedTuple):
@@ -127,7 +127,7 @@ def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
 def _unless_kept(script: Script, node: ast.AST, outcome: Outcome) -> Outcome:
     """`outcome`; none where a comment keeps the read, or another that has to be changed with it."""
     if outcome.edits and any(map(script.is_kept, (node, *(edit.node for edit in outcome.edits)))):
-        return Outcome(obstacle="a comment keeps it, or what goes with it, as it is")
+        return Outcome(obstacle="a comment suppresses a part of the change")
     return outcome
 
 

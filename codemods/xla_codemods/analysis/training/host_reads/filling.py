@@ -40,12 +40,12 @@ def fill(deferral: Deferral, target: ast.Subscript) -> None:
     loop = _outermost(script, target)
     if not isinstance(array, ast.Name) or not isinstance(statement, ast.Assign):
         kind = "tensor" if script.value(array).has(TENSOR) else "array"
-        deferral.refuse(f"it goes into the {kind} `{name}`")
+        deferral.refuse(f"it is stored in the {kind} `{name}`")
         return
     if is_tried(script, target):
-        deferral.refuse("an error of the assignment is caught")
+        deferral.refuse("an exception of the assignment is caught")
     if is_shared(script, array) or loop is None:
-        deferral.refuse(f"`{name}`, an array, is not filled in a loop of one function")
+        deferral.refuse(f"the array `{name}` is not filled in a loop of one function")
         return
     if not all(isinstance(node, _SIMPLE) for node in ast.walk(target.slice)):
         deferral.refuse(f"`{ast.unparse(target)}` is not one element")
@@ -60,10 +60,10 @@ def fill(deferral: Deferral, target: ast.Subscript) -> None:
             deferral.filled.add(other)
         elif not _is_a_fact(script, load):
             if load in deferral.always:
-                deferral.refuse(f"`{name}`, which holds it, is needed in every step")
+                deferral.refuse(f"`{name}` contains it and is needed in every step")
             is_after = load.lineno > (loop.end_lineno or 0)
             if load.lineno < loop.lineno or not (is_after or _is_used_up(script, load)):
-                deferral.refuse(f"`{name}`, an array, has other names")
+                deferral.refuse(f"the array `{name}` has other names")
             deferral.arrived.add(load)
 
 

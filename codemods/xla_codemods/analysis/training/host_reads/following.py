@@ -108,7 +108,7 @@ def _next(deferral: Deferral, use: ValueUse) -> list[ValueUse]:
                 if node is not left and is_text(left):
                     break
                 if isinstance(op, _FAILING) and is_caught(script, parent):
-                    return _resolve(deferral, use, "what its arithmetic raises is caught")
+                    return _resolve(deferral, use, "exceptions of its arithmetic are caught")
                 if _is_of_tensors(script, right if node is left else left):
                     return _resolve(deferral, use, "it is computed with a tensor or array")
             case ast.Call() if in_steps and not is_text_ and _is_computed(script, parent):
@@ -272,7 +272,7 @@ def _in_steps(
             if not passed_to(script, node) and is_owner(root, script):
                 if all(map(is_container, stored_in(script, root))):
                     if not isinstance(script.parent(parent), ast.Expr):
-                        deferral.refuse(f"a list's `{name}` is tested for existence")
+                        deferral.refuse(f"the result of `{name}` is used")
                     return [ValueUse(root, is_text_, is_holder=True)]
     if (loop := _loop_over(script, node, parent)) is not None:
         return _iterated(deferral, use, *loop)
@@ -303,7 +303,7 @@ def _iterated(
     deferral: Deferral, use: ValueUse, loop: ast.For, target: ast.expr | None
 ) -> list[ValueUse]:
     if not isinstance(target, ast.Name):
-        deferral.refuse(f"`{ast.unparse(loop.target)}` takes it apart")
+        deferral.refuse(f"`{ast.unparse(loop.target)}` unpacks it")
         return []
     return _loads(deferral, target, use.is_text, loop)
 
@@ -345,7 +345,7 @@ def _uses_of_object(
             if definition is None or method_of(definition, name) is None:
                 found.append(ValueUse(parent))
         elif read in deferral.always and not isinstance(parent, ast.Subscript):
-            deferral.refuse(f"`{ast.unparse(owner)}` is shown or passed on in every step")
+            deferral.refuse(f"`{ast.unparse(owner)}` is printed or passed on in every step")
     return found
 
 
@@ -358,7 +358,7 @@ def _show(deferral: Deferral, use: ValueUse, inner: ast.expr, node: ast.expr) ->
         to = shown_to(script, call)
         if to is not None:
             if any(f.has(TENSOR) for f in (script.value(origin).fields or {}).values()):
-                deferral.refuse(f"`{ast.unparse(origin)}` holds tensors, too")
+                deferral.refuse(f"`{ast.unparse(origin)}` also contains tensors")
             part = script.parent(origin)
             is_part = isinstance(part, ast.Subscript) and part.value is origin
             log_later(deferral, call, to, [part if is_part and part else origin])
@@ -397,7 +397,7 @@ def _stored(deferral: Deferral, use: ValueUse, target: ast.expr) -> list[ValueUs
                 return []
         case ast.Name() | ast.Attribute() if is_owner(target, script):
             return _loads(deferral, target, use.is_text)
-    return _resolve(deferral, use, f"it is kept in `{ast.unparse(target)}`")
+    return _resolve(deferral, use, f"it is stored in `{ast.unparse(target)}`")
 
 
 def _loads(
@@ -419,7 +419,7 @@ def _held(deferral: Deferral, use: ValueUse) -> list[ValueUse]:
     script, owner = deferral.script, use.node
     assert isinstance(owner, (ast.Name, ast.Attribute))
     if not all(map(is_container, stored_in(script, owner))):
-        deferral.refuse(f"`{ast.unparse(owner)}` may not be a list or dict of this code alone")
+        deferral.refuse(f"`{ast.unparse(owner)}` may be shared with other code")
     _share(deferral, owner)
     bindings = script.reaching(owner) if isinstance(owner, ast.Name) else []
     return [ValueUse(read, use.is_text) for read in reads_of(script, owner, bindings)]
@@ -441,5 +441,5 @@ def _returned(deferral: Deferral, use: ValueUse, statement: ast.Return) -> list[
     deferral.shared.add(function)
     calls = callers_of(script, function)
     if not calls:
-        deferral.refuse(f"`{function.name}` returns it, to callers that are not known here")
+        deferral.refuse(f"`{function.name}` returns it to unknown callers")
     return [ValueUse(call, use.is_text, use.position) for call in calls]

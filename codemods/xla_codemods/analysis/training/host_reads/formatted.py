@@ -93,11 +93,11 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
         parent = script.parent(parent)
     match parent:
         case ast.Compare() | ast.If() | ast.While() | ast.BoolOp() | ast.IfExp() | ast.Assert():
-            return "the script decides on it"
+            return "the result decides what runs next"
         case ast.Call(func=func):
-            return f"what `{ast.unparse(func)}` does with it is not known"
+            return f"it is not known what `{ast.unparse(func)}` does with it"
         case ast.FormattedValue() | ast.JoinedStr():
-            return "the text that it is put into is kept"
+            return "the script keeps the text that contains it"
     return f"it is used in `{ast.unparse(statement).partition(chr(10))[0][:60]}`"
 
 
@@ -106,10 +106,10 @@ def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
     inside = [*walk(statement)] if isinstance(statement, ast.If) else []
     ends = (ast.Break, ast.Return, ast.Raise, ast.Assert)
     if any(isinstance(n, ends) or is_an_exit(script, n) for n in (statement, *inside)):
-        return "the script decides on it whether it goes on"
+        return "the result decides whether the script continues"
     if any(isinstance(n, ast.Continue) or getattr(n, "attr", "") in _STEPS for n in inside):
-        return "the script decides on it whether the weights change"
-    return "the script decides on it"
+        return "the result decides whether the weights change"
+    return "the result decides what runs next"
 
 
 def is_text(node: ast.expr) -> bool:

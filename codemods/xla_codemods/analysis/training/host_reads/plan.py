@@ -89,7 +89,7 @@ def _refuse_unmarked(deferral: Deferral, node: ast.AST) -> None:
     marked = [call for call in calls if _marks_steps(script, call)]
     if not marked or any(c not in marked and _repeats(script, c) for c in calls):
         if script.training.loop_of(node) is None and script.function(node) is not None:
-            deferral.refuse("it is read in a function, whose callers mark no steps")
+            deferral.refuse("the callers of its function mark no steps")
         deferral.refuse(f"the loop{_header(script, node)} marks no steps")
 
 
@@ -165,7 +165,7 @@ def _edits(deferral: Deferral) -> Iterator[Edit]:
     """Yield the edits of a group of reads."""
     script, xla = deferral.script, deferral.script.xla
     if not deferral.together <= deferral.later.keys():
-        deferral.refuse("something else is added to the same list at once")
+        deferral.refuse("other values are added to the same list")
     reads, shown = deferral.read, deferral.later
     in_calls = {node for nodes in shown.values() for node in nodes}
     tested = {node for statement in deferral.extremes for node in walk(statement.test)}
@@ -223,7 +223,7 @@ def _refuse_other_reads(deferral: Deferral, call: ast.AST) -> None:
             case ast.Call(func=ast.Attribute(attr="item" | "tolist" | "numpy" | "cpu")):
                 is_known = node in inside or deferral.read.intersection(_chain(node))
                 if not is_known and not is_unknown_item(node, deferral.script):
-                    deferral.refuse(f"`{ast.unparse(node)}` is shown with it")
+                    deferral.refuse(f"`{ast.unparse(node)}` is printed with it")
 
 
 def _chain(node: ast.expr) -> Iterator[ast.expr]:

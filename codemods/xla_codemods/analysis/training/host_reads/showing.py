@@ -48,17 +48,17 @@ def collect(deferral: Deferral, read: ast.Call) -> bool:
     if found is None or found[0] is not scope or not _is_collected(script, owner):
         return False
     if not goes_on_after(loop) or is_tried(script, loop.node):
-        deferral.refuse("the loop may end before all values have come")
+        deferral.refuse("the loop may end before all values are available")
     for node, inner in script.index.names_of(scope, owner.id):
         if inner is not scope and not _is_evaluated_here(script, inner.node):
             deferral.refuse(f"`{owner.id}` is read in another function")
         elif loop.node in script.ancestors(node):
             if (other := _added_by(script, node)) is None:
-                deferral.refuse(f"`{owner.id}` is looked at in the loop")
+                deferral.refuse(f"the loop reads `{owner.id}`")
             else:
                 deferral.together.add(other)
     if not (_is_detached(script, read) or script.training.is_inference(read)):
-        deferral.refuse("gradients go through it")
+        deferral.refuse("gradients flow through it")
     deferral.show(added, [read])
     deferral.read.add(read)
     deferral.shared.add((scope, owner.id))
@@ -176,9 +176,9 @@ def show_tensors(deferral: Deferral, read: ast.AST, tensors: list[ast.expr]) -> 
         if to is None and known:
             return False
     if to is None:
-        deferral.refuse(f"what `{ast.unparse(call.func)}` does with it is not known")
+        deferral.refuse(f"it is not known what `{ast.unparse(call.func)}` does with it")
     elif not known:
-        deferral.refuse("a tensor is shown as it is: give its `.item()`")
+        deferral.refuse("the tensor itself is printed: print its `.item()`")
     else:
         log_later(deferral, call, to, tensors)
     return True

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # What rules find of a step, as they say (`Rule.of_step`).
 _STEP, _MARK, _PRECISION, _FILE, _WRAPPER = "step", "mark", "precision", "file", "wrapper"
-_LEFT = "{}. It is unchanged as long as {}, which takes the model, is: migrate both together"
+_LEFT = "{}. It is unchanged because {}, which takes the model, is unchanged: migrate both together"
 _STEPS = (
-    "the step of `{}` trains a model passed to {}, which you need to migrate by hand: the replacement decides what a step is "
-    "on XLA, so xla-migrate does not change the step: migrate both together"
+    "the step of `{}` trains a model that {} takes, which you need to migrate by hand: migrate the step "
+    "with it, because the replacement decides what a step is on XLA"
 )
 
 

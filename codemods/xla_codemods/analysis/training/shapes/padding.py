@@ -34,7 +34,7 @@ _OF_TRL = frozenset(f"trl.{kind}Config" for kind in ("SFT", "DPO", "KTO", "Rewar
 _DONE_ON_THE_HOST = frozenset({"batch_decode", "decode", "equal", "len"})
 _MESSAGE = "XLA compiles once for every length that batches are padded to"
 _MAXIMUM = 'pad to one length: `padding="max_length", max_length=...`'
-_MULTIPLE = "give `pad_to_multiple_of`, as long as samples are at most, or pack them"
+_MULTIPLE = "pass the maximum length as `pad_to_multiple_of`, or pack the samples"
 
 
 class Padding(NamedTuple):

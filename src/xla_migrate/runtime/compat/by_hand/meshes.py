@@ -36,7 +36,7 @@ def use_spmd(auto: bool = False) -> None:
         )
     if not _is_on and device_count() > 1:
         _log.warning(
-            "SPMD is XLA's: without torch_xla this trains on one of the %d devices. "
+            "SPMD needs torch_xla: without it the script trains on one of the %d devices. "
             "xla.FullyShardedDataParallel shards over all of them, with a process for each",
             device_count(),
         )

@@ -56,7 +56,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         if isinstance(module, XlaFullyShardedDataParallel):
             raise RuntimeError("Cannot wrap a module that is already wrapped with FSDP.")
         if len(of_graphs) > _BY_POSITION:
-            raise TypeError("XlaFullyShardedDataParallel: give arguments after the seventh by name")
+            raise TypeError("XlaFullyShardedDataParallel: pass arguments after the seventh by name")
         for name, value in options.items():
             if value and name not in _OF_GRAPHS:
                 raise NotImplementedError(

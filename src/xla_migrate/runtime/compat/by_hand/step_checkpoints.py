@@ -108,7 +108,8 @@ class CheckpointManager:
         """Save a checkpoint at the next step after SIGTERM. Several processes would have to agree on the step."""
         if world_size() > 1:
             _log.warning(
-                "CheckpointManager: SIGTERM is not noticed by several processes without torch_xla: save often enough"
+                "CheckpointManager: several processes do not handle SIGTERM without torch_xla: "
+                "save often enough"
             )
         elif (
             threading.current_thread() is threading.main_thread()

@@ -13,7 +13,8 @@ from ...profiling.recording import profile, range_pop, range_push
 F = TypeVar("F", bound=Callable[..., Any])
 _log = logging.getLogger("xla_migrate")
 _NO_SERVER = (
-    "xla.profiler.%s: only torch_xla has a server for profiles, so none is taken here. `with xla.profile(folder):` "
+    "xla.profiler.%s: only torch_xla has a profile server, so nothing is recorded here. `with "
+    "xla.profile(folder):` "
     "records one on every backend"
 )
 _running: list[profile] = []

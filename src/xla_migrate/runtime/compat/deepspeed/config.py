@@ -88,8 +88,9 @@ def _clipping(table: Mapping[str, Any]) -> float:
     if "gradient_clipping" in table:
         return float(table["gradient_clipping"])
     warnings.warn(
-        f"deepspeed configuration: without `gradient_clipping` gradients are clipped to a norm of {_DEFAULT_CLIPPING}, as "
-        "DeepSpeed 0.19.3 and later do, and earlier ones do not: say which, 0 for none",
+        "deepspeed configuration: without `gradient_clipping` gradients are clipped to a norm of "
+        f"{_DEFAULT_CLIPPING}, as in DeepSpeed 0.19.3 and later, but not in earlier versions: set "
+        "it explicitly, 0 for none",
         stacklevel=4,
     )
     return _DEFAULT_CLIPPING
@@ -130,7 +131,8 @@ def optimizer_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str
         return ("AdamW" if decoupled else "Adam"), {"weight_decay": 0.0, **kept}
     if name.lower() not in OPTIMIZERS:
         raise NotImplementedError(
-            f"deepspeed's {name} on {_HERE}: make an optimizer of torch's, and give it as optimizer=..."
+            f"deepspeed's {name} on {_HERE}: create a PyTorch optimizer, and pass it as "
+            "optimizer=..."
         )
     return OPTIMIZERS[name.lower()], kept
 
@@ -155,7 +157,7 @@ def _check(table: Mapping[str, Any]) -> None:
         (zero[name] or {}) is True or (zero[name] or {}).get("device", "none") != "none"
         for name in offloaded
     ):
-        warnings.warn("deepspeed configuration: nothing is offloaded here", stacklevel=4)
+        warnings.warn("deepspeed configuration: offloading has no effect here", stacklevel=4)
 
 
 def _zero(table: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -410,6 +410,7 @@ def _scheduler(given: Any, optimizer: Any, config: Config) -> Any:
         return SCHEDULES[name](optimizer, **arguments)
     if name not in OF_TORCH:
         raise NotImplementedError(
-            f"deepspeed's schedule {name}: make one of torch's, and give it as lr_scheduler=..."
+            f"deepspeed's schedule {name}: create a PyTorch scheduler, and pass it as "
+            "lr_scheduler=..."
         )
     return getattr(torch.optim.lr_scheduler, name)(optimizer, **arguments)

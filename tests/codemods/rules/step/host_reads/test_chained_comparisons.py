@@ -38,7 +38,7 @@ def _messages(line: str) -> list[str]:
 def test_a_chain_is_reported(line: str) -> None:
     (message,) = _messages(line)
     assert message.startswith("a chain of comparisons with a tensor")
-    assert message.endswith("compare each pair, and join the results by `&`")
+    assert message.endswith("compare each pair, and join the results with `&`")
 
 
 @pytest.mark.parametrize(

@@ -15,49 +15,49 @@ from .scripts import SCRIPT, migrated_lines
 @pytest.mark.parametrize(
     ("line", "last", "why"),
     [
-        ("if loss.item() < best: names.append(step)", "pass", "the script decides on it"),
-        ("print('{} {:.4f}'.format(loss, step))", "pass", "a tensor is shown as it is"),
-        ("print('{0:.4f} {0}'.format(loss))", "pass", "a tensor is shown as it is"),
-        ("print('{:{}}'.format(loss, step))", "pass", "a tensor is shown as it is"),
-        ("print('%f %s' % (step, loss))", "pass", "a tensor is shown as it is"),
-        ("print('%f %f' % tuple(output.mean(1)))", "pass", "a tensor is shown as it is"),
-        ("other.log({'loss': loss})", "pass", "what `other.log` does with it is not known"),
-        ("value = loss.item()\nif value > best:\n    best = value\n    torch.save(model, 'best')", "pass", "decides on it"),
+        ("if loss.item() < best: names.append(step)", "pass", "the result decides what runs next"),
+        ("print('{} {:.4f}'.format(loss, step))", "pass", "itself is printed"),
+        ("print('{0:.4f} {0}'.format(loss))", "pass", "itself is printed"),
+        ("print('{:{}}'.format(loss, step))", "pass", "itself is printed"),
+        ("print('%f %s' % (step, loss))", "pass", "itself is printed"),
+        ("print('%f %f' % tuple(output.mean(1)))", "pass", "itself is printed"),
+        ("other.log({'loss': loss})", "pass", "not known what `other.log` does with it"),
+        ("value = loss.item()\nif value > best:\n    best = value\n    torch.save(model, 'best')", "pass", "decides what runs next"),
         ("try:\n    best = math.exp(loss.item())\nexcept OverflowError: pass", "pass", "`math.exp` does with it"),
-        ("names.extend(output.detach().cpu().numpy())\nprint(names)", "pass", "`names` is looked at in the loop"),
-        ("names.extend(output.detach().cpu().numpy())\nnames.append(step)", "pass", "is added to the same list at once"),
-        ("names.append(output.cpu())", "pass", "gradients go through it"),
+        ("names.extend(output.detach().cpu().numpy())\nprint(names)", "pass", "the loop reads `names`"),
+        ("names.extend(output.detach().cpu().numpy())\nnames.append(step)", "pass", "are added to the same list"),
+        ("names.append(output.cpu())", "pass", "gradients flow through it"),
         ("names.extend(output.detach().cpu())\nif step > 3: return", "pass", "the loop may end before"),
         ("scheduler.step(loss.item())", "pass", "`scheduler.step` does with it"),
-        ("total += loss.item()\nif total > 3: names.append(step)", "pass", "the script decides on it"),
-        ("other.update(loss.item())", "pass", "what `other.update` does with it is not known"),
-        ("meter.update(loss.item()); names.append(str(meter))", "pass", "`meter` is shown or passed on in every step"),
-        ("with open('log', 'a') as f: f.write(f'{loss.item()}')", "pass", "what `f.write` does with it is not known"),
-        ("out.write(f'{loss.item()}')", "pass", "what `out.write` does with it is not known"),
+        ("total += loss.item()\nif total > 3: names.append(step)", "pass", "the result decides what runs next"),
+        ("other.update(loss.item())", "pass", "not known what `other.update` does with it"),
+        ("meter.update(loss.item()); names.append(str(meter))", "pass", "`meter` is printed or passed on in every step"),
+        ("with open('log', 'a') as f: f.write(f'{loss.item()}')", "pass", "not known what `f.write` does with it"),
+        ("out.write(f'{loss.item()}')", "pass", "not known what `out.write` does with it"),
         ("csv.writer(out).writerow([step, loss.item()])", "pass", "cannot be deferred"),
         ("print(loss.item(), file=out)", "pass", "`print` does with it"),
-        ("print(loss.item(), meter)", "pass", "may change until then"),
-        ("kept['a'].append(loss.item())\nmean = np.mean(kept['a'])\nif mean > 3: break", "pass", "the script decides on it"),
-        ("kept['a'].append(loss.item())\nworst = np.argsort(kept['a'])\nprint(worst)", "pass", "what `np.argsort` does with it is not known"),
-        ("history.append(loss.item())\nprint(np.percentile(history, 9))", "pass", "`np.percentile` is called with it"),
-        ("row = {'a': loss.item()}\nother.log(row)", "pass", "what `other.log` does with it is not known"),
-        ("row = {'a': loss.item(), 'b': output}\nprint(row)", "pass", "`row` holds tensors, too"),
-        ("row = {'a': loss.item()}\nprint([f(v) for v in row.values()])", "pass", "`f` is called with it"),
-        ("row = {'a': loss.item()}\nfor k, v in row.items():\n    if v > 3: names.append(k)", "pass", "the script decides on it"),
+        ("print(loss.item(), meter)", "pass", "may change before that"),
+        ("kept['a'].append(loss.item())\nmean = np.mean(kept['a'])\nif mean > 3: break", "pass", "decides whether the script continues"),
+        ("kept['a'].append(loss.item())\nworst = np.argsort(kept['a'])\nprint(worst)", "pass", "not known what `np.argsort` does with it"),
+        ("history.append(loss.item())\nprint(np.percentile(history, 9))", "pass", "an argument of `np.percentile`"),
+        ("row = {'a': loss.item()}\nother.log(row)", "pass", "not known what `other.log` does with it"),
+        ("row = {'a': loss.item(), 'b': output}\nprint(row)", "pass", "`row` also contains tensors"),
+        ("row = {'a': loss.item()}\nprint([f(v) for v in row.values()])", "pass", "an argument of `f`"),
+        ("row = {'a': loss.item()}\nfor k, v in row.items():\n    if v > 3: names.append(k)", "pass", "the result decides what runs next"),
         ("a, *b = loss.item(), step\nprint(a)", "pass", "cannot be deferred"),
-        ("args.step = step\nprint(loss.item(), args)", "pass", "may change until then"),
-        ("print(loss.item(), type(loss.item()).__name__)", "pass", "`type(loss.item()).__name__` is shown with it"),
-        ("print(loss)", "pass", "a tensor is shown as it is"),
-        ("print('%s' % loss)", "pass", "a tensor is shown as it is"),
-        ("args.loss = loss.item()", "pass", "it is kept in `args.loss`"),
-        ("output[0, 0] += loss.item()", "pass", "goes into the tensor"),
+        ("args.step = step\nprint(loss.item(), args)", "pass", "may change before that"),
+        ("print(loss.item(), type(loss.item()).__name__)", "pass", "`type(loss.item()).__name__` is printed with it"),
+        ("print(loss)", "pass", "itself is printed"),
+        ("print('%s' % loss)", "pass", "itself is printed"),
+        ("args.loss = loss.item()", "pass", "it is stored in `args.loss`"),
+        ("output[0, 0] += loss.item()", "pass", "is stored in the tensor"),
         ("total += loss.item() * output.mean()", "pass", "computed with a tensor"),
-        ("try:\n    print(loss.item(), 1 / (step - 3))\nexcept ZeroDivisionError: pass", "pass", "what it raises is caught"),
-        ("try:\n    print(math.exp(loss.item()))\nexcept (KeyError, OverflowError): pass", "pass", "what it raises is caught"),
-        ("try:\n    print('%d' % loss.item())\nexcept: pass", "pass", "what it raises is caught"),
-        ("with contextlib.suppress(ValueError):\n    print(int(loss.item()))", "pass", "what it raises is caught"),
-        ("try:\n    total = step / loss.item()\nexcept ZeroDivisionError: pass", "print(total)", "what its arithmetic raises"),
-        ("try:\n    total += loss.item() ** 2\nexcept OverflowError: pass", "print(total)", "what its arithmetic raises"),
+        ("try:\n    print(loss.item(), 1 / (step - 3))\nexcept ZeroDivisionError: pass", "pass", "its exceptions are caught"),
+        ("try:\n    print(math.exp(loss.item()))\nexcept (KeyError, OverflowError): pass", "pass", "its exceptions are caught"),
+        ("try:\n    print('%d' % loss.item())\nexcept: pass", "pass", "its exceptions are caught"),
+        ("with contextlib.suppress(ValueError):\n    print(int(loss.item()))", "pass", "its exceptions are caught"),
+        ("try:\n    total = step / loss.item()\nexcept ZeroDivisionError: pass", "print(total)", "exceptions of its arithmetic"),
+        ("try:\n    total += loss.item() ** 2\nexcept OverflowError: pass", "print(total)", "exceptions of its arithmetic"),
         ("logger.info('%f', loss.item(), stacklevel=2)", "pass", "`logger.info` does with it"),
         ("logger.error('%f', loss.item(), exc_info=True)", "pass", "`logger.error` does with it"),
     ],
@@ -104,15 +104,18 @@ def test_a_condition_on_a_step_stays_and_the_finding_suggests_where(skip: str, s
     assert f"{condition}:" in after
     assert "total += xla.item(loss)" in after
     (message,) = [f.message for f in check(after.encode()) if f.code == "XLA503"]
-    assert "decides on it whether the weights change" in message
+    assert "the result decides whether the weights change" in message
     assert "xla.optimizer_step(optimizer, where=" in message
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("if torch.isnan(loss): break", "whether it goes on"),
-        ("if not math.isfinite(loss.item()):\n    print(1)\n    break", "whether it goes on"),
+        ("if torch.isnan(loss): break", "whether the script continues"),
+        (
+            "if not math.isfinite(loss.item()):\n    print(1)\n    break",
+            "whether the script continues",
+        ),
         ("if torch.isnan(loss): continue", "whether the weights change"),
     ],
 )
@@ -120,5 +123,5 @@ def test_what_is_decided_is_said(line: str, said: str) -> None:
     (message,) = [
         f.message for f in check("\n".join(migrated_lines(line)).encode()) if f.code == "XLA503"
     ]
-    assert f"the script decides on it {said}" in message
+    assert f"the result decides {said}" in message
     assert ("where=" in message) == (said == "whether the weights change")

@@ -75,7 +75,7 @@ def test_reads_for_loops_of_other_modules_stay(
     after = migrate(modules.files["steps.py"], Options(), "steps.py", project).data.decode()
     assert after.count(f"return {returned}") == 2
     found = check(modules.files["steps.py"], Options(), "steps.py", project)
-    said = "returns it, to callers that are not known here): return the tensor"
+    said = "returns it to unknown callers): return the tensor"
     assert any(said in finding.message for finding in found)
 
 

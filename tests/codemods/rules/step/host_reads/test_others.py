@@ -83,12 +83,12 @@ def test_read_later(functions: str, before: str, line: str, last: str, after: li
 @pytest.mark.parametrize(
     ("functions", "before", "line", "why"),
     [
-        ("history = []\ndef worst():\n    return sorted(history)[0]", "", "history.append(loss.item())\nif worst() > 3: raise SystemExit", "what `sorted` does with it is not known"),
-        ("total = 0.0\ndef stop():\n    return total > 9", "global total", "total += loss.item()\nif stop(): break", "the script decides on it"),
+        ("history = []\ndef worst():\n    return sorted(history)[0]", "", "history.append(loss.item())\nif worst() > 3: raise SystemExit", "not known what `sorted` does with it"),
+        ("total = 0.0\ndef stop():\n    return total > 9", "global total", "total += loss.item()\nif stop(): break", "the result decides what runs next"),
         ("class Bag:\n    total = 0.0\n    def add(self, v):\n        Bag.total += v", "bag = Bag()", "bag.add(loss.item())", ""),
-        ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: return", "", "report(loss=loss.item())", "whether it goes on"),
-        ("def report(stats):\n    stats = dict(stats)\n    print(stats)", "", "report({'loss': loss.item()})", "what `dict` does with it is not known"),
-        ("def report(**stats):\n    send(stats)", "", "report(loss=loss.item())", "what `send` does with it is not known"),
+        ("def report(**stats):\n    for k, v in stats.items():\n        if v > 3: return", "", "report(loss=loss.item())", "whether the script continues"),
+        ("def report(stats):\n    stats = dict(stats)\n    print(stats)", "", "report({'loss': loss.item()})", "not known what `dict` does with it"),
+        ("def report(**stats):\n    send(stats)", "", "report(loss=loss.item())", "not known what `send` does with it"),
         # a method that may be another
         (BASE, "def log(bag: Bag, loss):\n    bag.add(loss.item())", "log(bag, loss)", ""),
         (BASE + "bag = Bag() if model else Other()", "", "bag.add(loss.item())", ""),

@@ -251,17 +251,17 @@ def test_a_kernel_of_a_notebook_goes_on() -> None:
 @pytest.mark.parametrize(
     ("stop", "calls", "why"),
     [
-        (RAISE, "study.optimize(train)", "callers that are not known here may go on"),
-        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "line 17 may catch what it raises"),
-        ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "it stands in `try:`"),
+        (RAISE, "study.optimize(train)", "unknown callers may continue"),
+        (RAISE, "try: train(model, data, optimizer)\n    except ValueError: pass", "line 17 may catch the exception"),
+        ("try:\n            " + RAISE + "\n        except ValueError: pass", "train(model, data, optimizer)", "a `try` statement contains it"),
         (RAISE + "\n        if step > 9: return", "train(model, data, optimizer)", "`return`, `else` or `yield` leaves the loop"),
-        (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "would write weights before that"),
+        (RAISE + "\n        torch.distributed.checkpoint.save({}, 'a')", "train(model, data, optimizer)", "may save weights before that"),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_way_is_said(stop: str, calls: str, why: str) -> None:
     source = LOOP.format(stop=stop, calls=f"    {calls}")
     assert "xla.stop" not in migrated(source)
     (message,) = [f.message for f in check(source.encode()) if f.code == "XLA503"]
-    assert "it ends the training, and" in message
+    assert "the check ends the training, and" in message
     assert why in message
     assert "check it every n-th step" in message

@@ -57,13 +57,13 @@ def test_texts_are_on_their_way(line: str, last: str, after: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "last", "why"),
     [
-        ("text = f'{loss.item()}'\nother.log(text)", "pass", "what `other.log` does with it is not known"),
-        ("text = f'{loss.item()}'\nif text.startswith('n'): names.append(step)", "pass", "the script decides on it"),
-        ("text = f'{loss.item()}'\nargs.text = text", "pass", "it is kept in `args.text`"),
-        ("text = f'{loss.item()} {output.mean()}'\nprint(text)", "pass", "`output.mean()`, a tensor, is shown as it is"),
-        ("text = f'{loss.item()} {meter}'\nprint(text)", "pass", "may change until then"),
-        ("names.append(f'{loss.item()}')\nif names[-1] == names[0]: other.stop()", "pass", "the script decides on it"),
-        ("try:\n    text = f'{int(loss.item())}'\nexcept ValueError: text = ''", "print(text)", "what it raises is caught"),
+        ("text = f'{loss.item()}'\nother.log(text)", "pass", "not known what `other.log` does with it"),
+        ("text = f'{loss.item()}'\nif text.startswith('n'): names.append(step)", "pass", "the result decides what runs next"),
+        ("text = f'{loss.item()}'\nargs.text = text", "pass", "it is stored in `args.text`"),
+        ("text = f'{loss.item()} {output.mean()}'\nprint(text)", "pass", "`output.mean()` itself is printed"),
+        ("text = f'{loss.item()} {meter}'\nprint(text)", "pass", "may change before that"),
+        ("names.append(f'{loss.item()}')\nif names[-1] == names[0]: other.stop()", "pass", "the result decides what runs next"),
+        ("try:\n    text = f'{int(loss.item())}'\nexcept ValueError: text = ''", "print(text)", "its exceptions are caught"),
     ],
 )  # fmt: skip
 def test_texts_that_are_asked_for_stay(line: str, last: str, why: str) -> None:
