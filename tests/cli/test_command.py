@@ -138,10 +138,10 @@ def test_select_and_ignore(run: Runner, here: Path) -> None:
             "XLA001 is reported for files that cannot be analysed: exclude",
         ),
         (["--jobs", "0", "a.py"], "--jobs: must be a number from 1, not '0'"),
-        (["--target", "tpu", "a.py"], "--target: no such choice: tpu; known: `xla`"),
+        (["--target", "tpu", "a.py"], "--target: unknown value `tpu`; known: `xla`"),
         (
             ["--output-format", "jsn", "a.py"],
-            "--output-format: no such choice: jsn; did you mean `json`?",
+            "--output-format: unknown value `jsn`; did you mean `json`?",
         ),
         (["--check", "--diff", "a.py"], "--check writes nothing"),
         (["--check", "--output", "b.py", "a.py"], "--check writes nothing"),

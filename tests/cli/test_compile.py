@@ -105,7 +105,10 @@ def test_not_even_the_smallest_fits(script: Path, asked: list[dict[str, Any]], c
         (["train.py", "--for", "h100"], "unknown TPU"),
         (["train.py", "--for", "v5e", "--fit", "batch"], "write a range such as"),
         (["train.py"], "--for"),
-        (["train.py", "--for", "v5e", "--optimization", "O9"], "invalid choice"),
+        (
+            ["train.py", "--for", "v5e", "--optimization", "O9"],
+            "--optimization: unknown value `O9`; known: `O0`",
+        ),
         (["train.py", "--for", "v5e", "--steps", "-1"], "a number from 0"),
     ],
 )

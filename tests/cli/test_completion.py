@@ -50,7 +50,7 @@ def test_the_other_shells_parse_theirs(run: Runner, here: Path, shell: str) -> N
 
 def test_no_such_shell(run: Runner) -> None:
     assert run("completion", "tcsh").err == (
-        "xla-migrate: no completion for tcsh: there is bash, zsh, fish\n"
+        "xla-migrate: unknown shell tcsh; known shells: bash, zsh, fish\n"
     )
     assert run("completion").code == 2
     assert "xla-migrate completion bash" in run("completion", "--help").out

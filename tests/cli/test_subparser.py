@@ -28,6 +28,20 @@ def test_a_typo_gets_a_suggestion(run: Runner, words: list[str], command: str, o
     assert f"did you mean `{option}`?" in line
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["sagemaker", "rehears", "a.py"], "unknown value `rehears`; did you mean `rehearse`?"),
+        (["verify", "a.py", "--precision", "fp16"], "unknown value `fp16`; known: `float32`"),
+        (["explain-target", "--form", "trn1"], "no option --form; did you mean `--for`?"),
+    ],
+)
+def test_the_message_about_a_wrong_value_suggests_one(
+    run: Runner, words: list[str], problem: str
+) -> None:
+    assert problem in run(*words).err
+
+
 def test_an_option_that_resembles_none_gets_no_suggestion(run: Runner) -> None:
     assert "did you mean" not in run("profile", "--zzzzzz", "a.py").err
     assert "sagemaker has no option --zzzzzz" in run("sagemaker", "--zzzzzz", "a.py").err

@@ -36,7 +36,10 @@ from .conftest import CUDA, Runner
             [".", "-o", "new/all.ipynb"],
             "--output new/all.ipynb looks like a file name",
         ),
-        (["verify", "train.py", "--style", "nativ", "--"], "--style invalid choice: 'nativ'"),
+        (
+            ["verify", "train.py", "--style", "nativ", "--"],
+            "--style: unknown value `nativ`; did you mean `native`?",
+        ),
         (["help", "chek"], "no command `chek`; did you mean `check`?"),
     ],
 )

@@ -35,8 +35,8 @@ def main(words: Sequence[str]) -> int:
         print(fitted(_USAGE, columns()), end="")
         return 0
     if len(words) != 1 or words[0] not in _SHELLS:
-        fault = f"no completion for {words[0]}" if len(words) == 1 else "completion takes one shell"
-        usage.fail(f"{fault}: there is {', '.join(_SHELLS)}")
+        fault = f"unknown shell {words[0]}" if len(words) == 1 else "completion takes one shell"
+        usage.fail(f"{fault}; known shells: {', '.join(_SHELLS)}")
     print(_SHELLS[words[0]](_all_options()), end="")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..reports.width import columns, fitted
-from .usage import fail
+from .usage import fail, readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SubcommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
         command = self.prog.partition(" ")[2]
-        fail(f"{command}: {message} (see `{self.prog} --help`)")
+        fail(f"{command}: {readable(message)} (see `{self.prog} --help`)")
 
 
 def unknown_option(command: str, name: str, known: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def one_of(known: tuple[str, ...]) -> Callable[[str], str]:
         if value not in known:
             from argparse import ArgumentTypeError
 
-            raise ArgumentTypeError(f"no such choice: {value}{nearest(value, known)}")
+            raise ArgumentTypeError(f"unknown value `{value}`{nearest(value, known)}")
         return value
 
     return read
@@ -45,6 +45,19 @@ def count(value: str) -> int:
 
         raise ArgumentTypeError(f"must be a number from 1, not {value!r}")
     return int(value)
+
+
+def readable(message: str) -> str:
+    """Return a message of argparse in the words of this command."""
+    import re
+
+    told = re.sub(r"^argument (\S+): ", r"\1 ", message)
+    told = told.replace("expected one argument", "needs a value")
+    found = re.fullmatch(r"(.*) invalid choice: '(.*)' \(choose from (.*)\)", told)
+    if found is None:
+        return told
+    known = found[3].replace("'", "").split(", ")
+    return f"{found[1]}: unknown value `{found[2]}`{nearest(found[2], known)}"
 
 
 def fail(message: str) -> NoReturn:

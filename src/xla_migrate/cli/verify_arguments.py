@@ -14,7 +14,7 @@ from typing import NoReturn
 from ..settings import STYLES
 from ..verify.experiments.request import Request
 from .subparser import Aligned, unknown_option
-from .usage import fail
+from .usage import fail, readable
 
 _USAGE = """\
 xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
@@ -76,9 +76,7 @@ class Asked:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        told = re.sub(r"^argument (\S+): ", r"\1 ", message)
-        told = told.replace("expected one argument", "needs a value")
-        fail(f"{told} (see `xla-migrate verify --help`)")
+        fail(f"{readable(message)} (see `xla-migrate verify --help`)")
 
 
 def positive(kind: Callable[[str], float]) -> Callable[[str], float]:

@@ -13,9 +13,9 @@ from ...compiler.environment import EnvironmentPlan, plan, shown
 from ...compiler.machines import MACHINES, machine_of
 from ...compiler.options import OPTIONS
 from ...compiler.profile import FOR, Given, OptionError, Profile, known, of_table, of_words
-from ...settings import Finder, SettingsError, nearest
-from ..subparser import Aligned
-from ..usage import fail
+from ...settings import Finder, SettingsError
+from ..subparser import Aligned, unknown_option
+from ..usage import fail, readable
 
 TABLE = "tool.xla-migrate.target"
 
@@ -76,8 +76,9 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         word = message.rpartition(": ")[2].split()[0].partition("=")[0]
         if message.startswith("unrecognized") and word.startswith("--"):
-            message = f"no option {word}{nearest(word, [f'--{key}' for key in _KEYS])}"
-        fail(f"explain-target: {message}")
+            options = [*self._option_string_actions, *(f"--{row.key}" for row in OPTIONS)]
+            fail(unknown_option("explain-target", word, options))
+        fail(f"explain-target: {readable(message)}")
 
 
 def _parser() -> argparse.ArgumentParser:
