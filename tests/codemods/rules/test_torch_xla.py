@@ -330,11 +330,15 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
     """What XLA518 says has no kernel, run."""
     import torch.nn.functional as F
 
+    from xla_migrate.runtime import patches
+
+    patches.apply_one("complex_views")  # without it, istft ends the process
     image = torch.randn(2, 3, 8, 8, device=device)
     square = torch.randn(6, 6, device=device)
     positive = square @ square.t() + 6 * torch.eye(6, device=device)
     labels = torch.randint(0, 5, (4,), device=device)
     complex_ = torch.complex(square, square)
+    spectrum, window = complex_.repeat(1, 2), torch.ones(10, device=device)
     logits = torch.randn(8, 2, 5, device=device).log_softmax(2)
     ctc = (
         logits,
@@ -356,6 +360,9 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         "torch.polar": lambda: torch.polar(square, square),
         "torch.logcumsumexp": lambda: torch.logcumsumexp(square, 0),
         "torch.stft": lambda: torch.stft(square.flatten(), 16, return_complex=True),
+        ".stft": lambda: square.flatten().stft(16, return_complex=True),
+        "torch.istft": lambda: torch.istft(spectrum, 10, window=window),
+        ".istft": lambda: spectrum.istft(10, window=window),
         "interpolate(antialias=True)": lambda: F.interpolate(
             image, scale_factor=0.5, mode="bilinear", antialias=True
         ),

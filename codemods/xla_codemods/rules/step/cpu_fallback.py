@@ -96,12 +96,12 @@ FUNCTIONS = (
     ),
     *(
         f"torch.{name}"
-        for name in "corrcoef cov digamma frexp gcd heaviside i0 igamma lgamma "
+        for name in "corrcoef cov digamma frexp gcd heaviside i0 igamma istft lgamma "
         "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr stft".split()
     ),
 )
 METHODS = (
-    "cauchy_ digamma geometric_ lgamma log_normal_ logcumsumexp median mode nanmedian"
+    "cauchy_ digamma geometric_ istft lgamma log_normal_ logcumsumexp median mode nanmedian stft"
 ).split()
 CLASSES = tuple(
     f"torch.nn.{name}"
