@@ -16,12 +16,17 @@ _PLAIN = frozenset(
 )
 
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-CALLABLES = (*FUNCTIONS, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)  # functions with a name
+CALLABLES = (*FUNCTIONS, ast.Lambda)  # functions, also without a name
 NAMED = (*FUNCTIONS, ast.ClassDef)  # definitions with a name
 DEFINITIONS = (*CALLABLES, ast.ClassDef)  # what has code of its own
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)  # loops that are statements
+COMPREHENSIONS = (
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)  # loops that are expressions
 
 
 class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):
