@@ -21,12 +21,8 @@ CALLABLES = (*FUNCTIONS, ast.Lambda)  # functions, also without a name
 NAMED = (*FUNCTIONS, ast.ClassDef)  # definitions with a name
 DEFINITIONS = (*CALLABLES, ast.ClassDef)  # what has code of its own
 LOOPS = (ast.For, ast.AsyncFor, ast.While)  # loops that are statements
-COMPREHENSIONS = (
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)  # loops that are expressions
+# Loops that are expressions.
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):

@@ -332,7 +332,7 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
 
     from xla_migrate.runtime import patches
 
-    patches.apply_one("complex_views")  # without it, istft ends the process
+    patches.apply_one("operations.complex_views")  # without it, istft ends the process
     image = torch.randn(2, 3, 8, 8, device=device)
     square = torch.randn(6, 6, device=device)
     positive = square @ square.t() + 6 * torch.eye(6, device=device)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 import torch
 
-from xla_migrate.runtime.patches import complex_views
+from xla_migrate.runtime.patches.operations import complex_views
 
 from ... import warm
 from .computing import Case, computed

@@ -22,7 +22,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "batch_norm",
         "causal_masks",
         "complex_numbers",
-        "complex_views",
+        "operations.complex_views",
         "decompositions",
         "distributions",
         "operations.empty_dims",
