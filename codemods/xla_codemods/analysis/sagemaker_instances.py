@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ..edits import AddArgument, Edit, Replace
 from .nodes import walk
+from .syntax import text_of
 
 if TYPE_CHECKING:
     from .parsed_file import ParsedFile
-    from .scopes import Scope
 
 _GPU = re.compile(r"ml\.(?P<family>p[2-9]\w*|g[4-9]\w*)\.(?P<size>\w+)")
 _ONE_GPU = {
@@ -42,22 +42,18 @@ def instead_of(instance: str) -> str:
     return "ml.trn2.48xlarge" if re.match(r"p[5-9]", family) else "ml.trn1.32xlarge"
 
 
-def constant(script: ParsedFile, node: ast.expr | None, scope: Scope) -> ast.Constant | None:
+def constant(script: ParsedFile, node: ast.expr | None) -> ast.Constant | None:
     """The string that `node` surely is: itself, or what the only binding of a name holds."""
-    if isinstance(node, ast.Name):
-        found = scope.find(node.id)
-        if found is None or len(found[1]) != 1 or found[1][0].how != "assign" or found[1][0].path:
-            return None
-        node = found[1][0].value
-    return node if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+    node = script.only_value(node) if isinstance(node, ast.Name) else node
+    return node if isinstance(node, ast.Constant) and text_of(node) is not None else None
 
 
-def instance_edit(script: ParsedFile, node: ast.expr, scope: Scope) -> tuple[Edit, str, str] | None:
+def instance_edit(script: ParsedFile, node: ast.expr) -> tuple[Edit, str, str] | None:
     """The edit that makes the instance type `node` a Trainium one, with the old type and the new; None for no GPU.
 
     The value of a variable is changed at its assignment, if the variable is not read elsewhere.
     """
-    held = constant(script, node, scope)
+    held = constant(script, node)
     new = instead_of(held.value) if held is not None else ""  # type: ignore[arg-type]
     if held is None or not new:
         return None
@@ -80,11 +76,11 @@ def _reads(script: ParsedFile, name: str) -> int:
 
 
 def image_edits(
-    script: ParsedFile, call: ast.Call, scope: Scope, name: str, given: ast.expr | None
+    script: ParsedFile, call: ast.Call, name: str, given: ast.expr | None
 ) -> Iterator[Edit]:
     """The edits that give `call` an image for Trainium as its argument `name`, from the user's environment."""
     if given is not None:
-        held = constant(script, given, scope)
+        held = constant(script, given)
         if held is None or not _GPU_IMAGE.search(str(held.value)):
             return
     os_name = next((n for n in script.module.bindings if script.module.dotted(n) == "os"), "")

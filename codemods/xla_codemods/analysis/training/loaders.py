@@ -203,14 +203,11 @@ class Feeding:
         """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
         if isinstance(node, ast.Call):
             return self.drivers(node, scope)
-        home, bindings = (scope.find(node.id) if isinstance(node, ast.Name) else None) or (
-            scope,
-            [],
-        )
-        made = [b.whole for b in bindings]
+        made = [b.whole for b in self.script.bindings(node)]
         if not all(isinstance(each, ast.Call) for each in made):
             return []
-        return [d for call in made if call is not None for d in self.drivers(call, home)]
+        scope_of = self.script.index.scope
+        return [d for call in made if call is not None for d in self.drivers(call, scope_of(call))]
 
     def is_device_loader(self, driver: Driver) -> bool:
         """True if a device loader is iterated already."""

@@ -225,18 +225,16 @@ def written_options(script: Script, node: ast.expr) -> list[_Option] | None:
     own = _written_out(node)
     if own is not None:
         return own
-    if not isinstance(node, ast.Name):
-        return None
-    found = script.index.scope(node).find(node.id)
-    if found is None:
+    bindings = script.bindings(node)
+    if not bindings or not isinstance(node, ast.Name):
         return None
     options: list[_Option] = []
-    for binding in found[1]:
+    for binding in bindings:
         written = _written_out(binding.value) if binding.how == "assign" else None
         if written is None or binding.path:
             return None
         options += written
-    for use in script.index.reads_of(found[0], node.id):
+    for use in script.index.reads(node):
         added = _added(use, script.parents)
         if added is None:
             return None

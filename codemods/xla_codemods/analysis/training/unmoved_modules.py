@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .. import flow
 from ..inference.values import MODULE
 from ..nodes import walk
 from ..syntax import keyword
@@ -25,12 +24,9 @@ def is_as_made(script: ParsedFile, owner: ast.expr, place: ast.AST) -> bool:
     function = script.function(place)
     if not isinstance(owner, ast.Name) or function is None:
         return False
-    scope = script.index.scope(owner)
-    found = scope.find(owner.id)
-    if found is None or found[0].node is not function:
-        return False
-    reaching = flow.reaching(found[1], owner, found[0], script.parents)
-    if len(reaching) != 1:
+    found = script.index.scope(owner).find(owner.id)
+    reaching = script.reaching(owner)
+    if found is None or found[0].node is not function or len(reaching) != 1:
         return False
     (binding,) = reaching
     made = binding.value

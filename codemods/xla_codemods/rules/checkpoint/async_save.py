@@ -85,7 +85,7 @@ _MESSAGE = "`async_save` fails on XLA tensors at the first checkpoint: use `save
     "torch.distributed.checkpoint.state_dict_saver.async_save",
 )
 def async_save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if _goes_to_the_host(script, call, scope):
+    if _goes_to_the_host(script, call):
         return
     edit = None
     if script.is_statement(call) and all(k.arg in _SHARED for k in call.keywords):
@@ -105,12 +105,10 @@ def _as_save(script: Script, func: ast.expr, scope: Scope) -> Replace | None:
     return Replace(func, written)
 
 
-def _goes_to_the_host(script: Script, call: ast.Call, scope: Scope) -> bool:
+def _goes_to_the_host(script: Script, call: ast.Call) -> bool:
     """True if the text of the state dict, or of what its name is bound to, moves the tensors to the CPU."""
     state = call.args[0] if call.args else keyword(call, "state_dict")
     if state is None:
         return False
-    written = [state]
-    if isinstance(state, ast.Name) and (found := scope.find(state.id)) is not None:
-        written += [b.value for b in found[1] if b.value is not None]
+    written = [state, *(b.value for b in script.bindings(state) if b.value is not None)]
     return any(_TO_HOST.search(script.segment(node)) for node in written)

@@ -216,8 +216,7 @@ def _is_made_on_the_host(script: Script, node: ast.expr, scope: Scope) -> bool:
         return _is_brought_to_the_host(node.value)
     if not isinstance(node, ast.Name):
         return False
-    found = scope.find(node.id)
-    bindings = found[1] if found is not None else []
+    bindings = script.bindings(node)
     if len(bindings) == 1 and isinstance(bindings[0].value, ast.Dict) and not bindings[0].path:
         return not bindings[0].value.keys and _is_filled_on_the_host(script, node.id, scope)
     return bool(bindings) and all(
@@ -272,8 +271,7 @@ def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 def _is_made_by_a_library(script: Script, node: ast.expr, scope: Scope) -> bool:
     """`merged = model.merge_and_unload()`, `policy = AutoModelForCausalLM.from_pretrained("gpt2")`: nothing else it is."""
-    found = scope.find(node.id) if isinstance(node, ast.Name) else None
-    bindings = found[1] if found is not None else []
+    bindings = script.bindings(node)
     return bool(bindings) and all(
         isinstance(b.whole, ast.Call) and _makes_a_model(script, b.whole, scope) for b in bindings
     )

@@ -63,7 +63,7 @@ def save_file(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     tensors = call.args[0] if call.args else keyword(call, "tensors")
     if tensors is None or not script.accelerated or ".cpu()" in script.segment(tensors):
         return
-    on_host = isinstance(tensors, ast.Name) and _has_host_copy(script, tensors, scope)
+    on_host = isinstance(tensors, ast.Name) and _has_host_copy(script, tensors)
     named = isinstance(tensors, ast.Name) and not on_host
     if named or _is_state_dict(tensors) or _is_made_of_states(script, tensors):
         edit = Replace(tensors, "{{k: v.cpu() for k, v in {0}.items()}}", (tensors,))
@@ -113,12 +113,9 @@ def _is_made_of_states(script: Script, node: ast.expr) -> bool:
 _OF_STATES = Pattern(r"\.(?:state_dict|(?:named_)?parameters)\(|\.(?:weight|bias)\b")
 
 
-def _has_host_copy(script: Script, node: ast.Name, scope: Scope) -> bool:
+def _has_host_copy(script: Script, node: ast.Name) -> bool:
     """True if the name is bound to something that already went to the CPU, or to nothing that is seen."""
-    found = scope.find(node.id)
-    if found is None:
-        return True
-    values = [b.value for b in found[1] if b.value is not None]
+    values = [b.value for b in script.bindings(node) if b.value is not None]
     return not values or any(
         ".cpu()" in script.segment(value)
         or not (_is_state_dict(value) or _is_made_of_states(script, value))

@@ -125,7 +125,7 @@ def save(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     edits: list[Edit] = [Replace(call.func, f"{script.xla}.save")]
     for name, argument in list(zip(_ORDER, call.args))[2:]:
         edits += [DropArgument(call, argument), AddArgument(call, f"{name}={{0}}", (argument,))]
-    if _each_writes(script, call, file, scope):
+    if _each_writes(script, call, file):
         edits.append(AddArgument(call, "master_only=False"))
     if _was_brought_back(script, call, saved):
         yield RULE.finding(script, call, _ON_THE_HOST, *edits, severity=INFO)
@@ -291,19 +291,18 @@ def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
     """Return True if `file` is a buffer, which each replica fills for itself."""
     if not isinstance(file, ast.Name):
         return False
-    found = scope.find(file.id)
-    values = [b.value for b in found[1]] if found is not None else []
+    values = [b.value for b in script.bindings(file)]
     return _BUFFER.search(file.id) is not None or any(
         isinstance(value, ast.Call) and script.dotted(value.func, scope) == "io.BytesIO"
         for value in values
     )
 
 
-def _each_writes(script: Script, call: ast.Call, file: ast.expr | None, scope: Scope) -> bool:
+def _each_writes(script: Script, call: ast.Call, file: ast.expr | None) -> bool:
     """Return True if each replica writes a separate file, or if others than the first write."""
     named = [file] if file is not None else []
-    if isinstance(file, ast.Name) and (found := scope.find(file.id)) is not None:
-        named += [binding.value for binding in found[1] if isinstance(binding.value, ast.expr)]
+    for binding in script.bindings(file) if file is not None else ():
+        named += [binding.value] if binding.value is not None else []
     return any(
         mentions_rank(name, rank_names(script)) for name in named
     ) or _is_kept_from_the_first(script, call)

@@ -131,17 +131,15 @@ def got_by_type(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
                         yield RULE.finding(script, call, _METHOD)
                 return
             base = name.value if isinstance(name, ast.Attribute) and name.attr == "type" else name
-            named = script.devices.is_device(base) or _is_cuda(name, scope)
+            named = script.devices.is_device(base) or _is_cuda(script, name)
             if named and not _is_followed(script, call, scope):
                 edit = Replace(call, f"{script.xla}.device_module({{0}})", (name,))
                 yield RULE.finding(script, call, _ABSENT, edit)
 
 
-def _is_cuda(name: ast.expr, scope: Scope) -> bool:
+def _is_cuda(script: Script, name: ast.expr) -> bool:
     """True if `name` is a variable for "cuda"."""
-    found = scope.find(name.id) if isinstance(name, ast.Name) else None
-    values = [binding.value for binding in found[1]] if found else []
-    return any(is_literal(value, "cuda") for value in values)
+    return any(is_literal(binding.value, "cuda") for binding in script.bindings(name))
 
 
 def _is_followed(script: Script, call: ast.Call, scope: Scope) -> bool:

@@ -198,10 +198,10 @@ def _counts_devices(script: Script, index: ast.expr) -> bool:
     """True if `index` runs through `range(torch.cuda.device_count())`."""
     if not isinstance(index, ast.Name):
         return False
-    found = script.index.scope(index).find(index.id)
-    if found is None or len(found[1]) != 1 or found[1][0].how != "for":
+    bindings = script.bindings(index)
+    if len(bindings) != 1 or bindings[0].how != "for":
         return False
-    iterated = found[1][0].value
+    iterated = bindings[0].value
     return (
         isinstance(iterated, ast.Call)
         and isinstance(iterated.func, ast.Name)

@@ -163,7 +163,7 @@ def put(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
     for target in node.targets:
         if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
             if target.slice.value == "fused":
-                of_group = _is_of_a_group(target.value, scope)
+                of_group = _is_of_a_group(script, target.value)
                 found = _found(script, node.value)
                 yield from found if of_group else _kept_from_xla(script, node.value, scope)
 
@@ -173,11 +173,10 @@ def _names_one(value: ast.expr) -> bool:
     return isinstance(text, str) and _OPTIMIZER_NAME.fullmatch(text) is not None
 
 
-def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
+def _is_of_a_group(script: Script, node: ast.expr) -> bool:
     """`optimizer.defaults`, `optimizer.param_groups[0]`, and `group` of `for group in optimizer.param_groups:`."""
     if isinstance(node, ast.Name):
-        found = scope.find(node.id)
-        values = [b.value for b in found[1] if b.how == "for"] if found is not None else []
+        values = [b.value for b in script.bindings(node) if b.how == "for"]
         return any(getattr(value, "attr", "") == "param_groups" for value in values)
     owner = node.value if isinstance(node, ast.Subscript) else node
     return isinstance(owner, ast.Attribute) and owner.attr in {"defaults", "param_groups"}
@@ -186,8 +185,8 @@ def _is_of_a_group(node: ast.expr, scope: Scope) -> bool:
 def _kept_from_xla(script: Script, value: ast.expr, scope: Scope) -> Iterator[Finding]:
     """Report `fused` under a test for CUDA: it is CUDA's, and the test alone would let XLA in."""
     values = [value]
-    if isinstance(value, ast.Name) and (found := scope.find(value.id)) is not None:
-        values = [b.value for b in found[1] if isinstance(b.value, ast.expr)]
+    if bindings := script.bindings(value):
+        values = [b.value for b in bindings if isinstance(b.value, ast.expr)]
     if any(_mentions_cuda(script, part, scope) for node in values for part in walk(node)):
         yield from _found(script, value)
 
@@ -236,11 +235,10 @@ def _is_of_an_optimizer(script: Script, func: ast.expr, scope: Scope) -> bool:
         return _OPTIMIZER_CLASS.search(ast.unparse(func)) is not None
     if _OPTIMIZER_CLASS.search(func.id):
         return True
-    found = scope.find(func.id)
-    return found is not None and any(
+    return any(
         isinstance(binding.value, (*_CHOICES, ast.Attribute))
         and _OPTIMIZER_CLASS.search(ast.unparse(binding.value)) is not None
-        for binding in found[1]
+        for binding in script.bindings(func)
         if binding.how in {"assign", "for", "comprehension"}
     )
 

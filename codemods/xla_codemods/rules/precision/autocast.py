@@ -230,10 +230,8 @@ def _is_right_as_it_is(script: Script, call: ast.Call, scope: Scope) -> bool:
     if dtype is None and script.is_trained and not _is_off(call):
         return False  # CUDA's own type is float16, and the runtime scales no losses
     if isinstance(device, ast.Name) and not script.value(device, scope).kinds:
-        found = scope.find(device.id)
-        return found is not None and all(
-            b.how == "parameter" or _is_type(b.value) for b in found[1]
-        )
+        bindings = script.bindings(device)
+        return bool(bindings) and all(b.how == "parameter" or _is_type(b.value) for b in bindings)
     return _is_type(device)
 
 

@@ -100,7 +100,7 @@ _OF_GPUS = ("compiler_config",)
 @RULE.call(*_FRAMEWORKS, "sagemaker.estimator.Estimator")
 def estimator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     instance = keyword(call, "instance_type")
-    found = instance_edit(script, instance, scope) if instance is not None else None
+    found = instance_edit(script, instance) if instance is not None else None
     distribution = keyword(call, "distribution")
     parallel = _parallel(distribution)
     if parallel == "model":
@@ -133,7 +133,7 @@ def _image(script: Script, call: ast.Call, scope: Scope) -> list[Edit]:
     given = keyword(call, "image_uri")
     if given is None and script.dotted(call.func, scope) not in _FRAMEWORKS:
         return []  # the first argument of an Estimator is the image
-    edits = list(image_edits(script, call, scope, "image_uri", given))
+    edits = list(image_edits(script, call, "image_uri", given))
     if edits:
         edits += [DropArgument(call, k) for k in call.keywords if k.arg in _OF_THE_IMAGE]
     return edits

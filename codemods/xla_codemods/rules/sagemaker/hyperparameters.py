@@ -62,9 +62,7 @@ def hyperparameters(script: Script, argument: ast.keyword, scope: Scope) -> Iter
     if "sagemaker" not in script.source.text:
         return
     if isinstance(given, ast.Name):
-        found = scope.find(given.id)
-        once = found is not None and len(found[1]) == 1 and found[1][0].how == "assign"
-        given = found[1][0].value if found is not None and once else None
+        given = script.only_value(given)
     if not isinstance(given, ast.Dict):
         return
     keys = {k.value for k in given.keys if isinstance(k, ast.Constant)}

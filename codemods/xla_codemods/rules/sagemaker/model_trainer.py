@@ -91,7 +91,7 @@ _COUNT = "process_count_per_node"
 @RULE.call(*(f"{home}.Compute" for home in _CONFIGS))
 def compute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     instance = keyword(call, "instance_type")
-    found = instance_edit(script, instance, scope) if instance is not None else None
+    found = instance_edit(script, instance) if instance is not None else None
     if found is not None:
         edit, old, new = found
         yield RULE.finding(script, instance or call, f"{old} has GPUs: train on {new}", edit)
@@ -107,7 +107,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     image = keyword(call, "training_image")
     if image is None:
         return
-    edits = list(image_edits(script, call, scope, "training_image", image))
+    edits = list(image_edits(script, call, "training_image", image))
     if edits:
         message = f"the image is for GPUs: train with the image in ${IMAGE}"
         yield RULE.finding(script, image, message, *edits)
@@ -145,7 +145,7 @@ def _asks_for_gpus(script: Script) -> bool:
             home, _, name = (script.dotted(node.func, scope) or "").rpartition(".")
             instance = keyword(node, "instance_type")
             if name == "Compute" and home in _CONFIGS and instance is not None:
-                held = constant(script, instance, scope)
+                held = constant(script, instance)
                 if held is not None and str(held.value).startswith(("ml.p", "ml.g")):
                     return True
     return False

@@ -133,18 +133,18 @@ _ONCE_A_TURN = (
 
 @RULE.method("resize_", "resize_as_")
 def resized(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
-    if script.on_accelerator(call.func.value) and not _is_new_each_time(script, call, scope):
+    if script.on_accelerator(call.func.value) and not _is_new_each_time(script, call):
         message = f"a tensor that `{call.func.attr}` made smaller cannot grow again on XLA: create a new tensor"
         yield RULE.finding(script, call, message, severity=WARNING)
 
 
-def _is_new_each_time(script: Script, call: MethodCall, scope: Scope) -> bool:
+def _is_new_each_time(script: Script, call: MethodCall) -> bool:
     """Return True if the tensor is made next to its resize, in the same turn of the loop: it has had one size only."""
     owner = call.func.value
-    found = scope.find(owner.id) if isinstance(owner, ast.Name) else None
+    bindings = script.bindings(owner)
     around = next(a for a in script.ancestors(call) if isinstance(a, _ONCE_A_TURN))
-    return found is not None and all(
-        binding.how == "assign" and around in script.ancestors(binding.node) for binding in found[1]
+    return bool(bindings) and all(
+        b.how == "assign" and around in script.ancestors(b.node) for b in bindings
     )
 
 

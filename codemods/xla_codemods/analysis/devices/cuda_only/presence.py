@@ -90,8 +90,7 @@ def decides(script: ParsedFile, test: Presence, package: str) -> bool:
 
 
 def _is_imported(script: ParsedFile, name: ast.Name) -> bool:
-    found = script.index.scope(name).find(name.id)
-    return found is None or all(binding.how == "import" for binding in found[1])
+    return all(binding.how == "import" for binding in script.bindings(name))
 
 
 def _branches(choice: ast.If | ast.IfExp) -> list[ast.AST]:

@@ -270,8 +270,7 @@ class _Later:
         script = self.script
         if node.id in self.own:
             return
-        found = script.index.scope(node).find(node.id)
-        if found is None or all(b.how in {"import", "fallback", "def", "class"} for b in found[1]):
+        if all(b.how in {"import", "fallback", "def", "class"} for b in script.bindings(node)):
             return
         if node not in self.kept and is_device_tensor(script, node):
             shown = script.parent(node)

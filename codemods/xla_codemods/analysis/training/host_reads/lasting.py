@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
@@ -41,22 +42,14 @@ def is_stable(script: Script, node: ast.AST) -> bool:
 
 def is_bound_once(script: Script, node: ast.Name) -> bool:
     """True if `node` is the same object until the program ends, or the function that it stands in."""
-    found = script.index.scope(node).find(node.id)
-    if found is None:
-        return True
-    bindings = found[1]
+    bindings = script.bindings(node)
     if all(b.how in {"import", "fallback", "def", "class"} for b in bindings):
         return True
-    binding = bindings[0]
-    if len(bindings) > 1 or binding.how not in {"assign", "parameter"}:
+    if len(bindings) > 1 or bindings[0].how not in {"assign", "parameter"}:
         return False
-    home = found[0].node
-    for ancestor in script.ancestors(binding.node):
-        if ancestor is home:
-            break
-        if isinstance(ancestor, LOOPS):
-            return False
-    return True
+    home = script.index.scope(bindings[0].node).node
+    inside = takewhile(lambda around: around is not home, script.ancestors(bindings[0].node))
+    return not any(isinstance(around, LOOPS) for around in inside)
 
 
 def holds_objects(value: Value) -> bool:

@@ -60,10 +60,8 @@ class _Folding:
     def _is_scale(self, node: ast.expr) -> bool:
         if node in self.scales:
             return True
-        if not isinstance(node, ast.Name):
-            return False
-        found = self.script.index.scope(node).find(node.id)
-        return found is not None and all(b.value in self.scales and not b.path for b in found[1])
+        bindings = self.script.bindings(node)
+        return bool(bindings) and all(b.value in self.scales and not b.path for b in bindings)
 
     def _fold(self, node: ast.expr, truth: bool) -> Iterator[Fixed]:
         """`node` is known to be `truth`."""

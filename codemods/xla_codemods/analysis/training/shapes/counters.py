@@ -158,10 +158,9 @@ class Counters:
         loop = next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
         if loop not in self.loops or not isinstance(augment.target, ast.Name):
             return False
-        found = self.script.index.scope(augment).find(augment.target.id)
-        return found is not None and not any(
+        return not any(
             b.how == "assign" and self.script.parent(self.script.statement(b.node)) is loop
-            for b in found[1]
+            for b in self.script.bindings(augment.target)
         )
 
     def _is_in_a_loop(self, node: ast.AST) -> bool:

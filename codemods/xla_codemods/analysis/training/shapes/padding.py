@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
-from ...scopes import Scope
 from ...syntax import is_literal, is_off, keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop
@@ -56,7 +55,7 @@ def paddings(script: ParsedFile) -> Iterator[Padding]:
             yield from _of_trainer(script, call)
         elif script.dotted(call.func, scope) in _OF_TRL:
             yield from _of_trl(call)
-        elif _is_tokenizer(script, call.func, scope) and not _stays_on_the_host(script, call):
+        elif _is_tokenizer(script, call.func) and not _stays_on_the_host(script, call):
             yield from _of_tokenizer(call)
     for function in collating(script):
         for node, message in batch_lengths(script, function):
@@ -77,9 +76,7 @@ def _of_trainer(script: ParsedFile, call: ast.Call) -> Iterator[Padding]:
     collator = keyword(call, "data_collator") or next(iter(call.args[2:3]), None)
     if given is None or not (collator is None or is_literal(collator, None)):
         return
-    tokenized = [
-        c for c, scope in script.index.of(ast.Call) if _is_tokenizer(script, c.func, scope)
-    ]
+    tokenized = [c for c, _ in script.index.of(ast.Call) if _is_tokenizer(script, c.func)]
     if tokenized and not any(_may_pad(keyword(one, "padding")) for one in tokenized):
         yield Padding(given, f"{_MESSAGE}, as the Trainer's default collator does: {_MAXIMUM}")
 
@@ -158,7 +155,7 @@ def _is_longest(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value in (True, "longest")
 
 
-def _is_tokenizer(script: ParsedFile, func: ast.expr, scope: Scope) -> bool:
+def _is_tokenizer(script: ParsedFile, func: ast.expr) -> bool:
     """True if `func` is what `AutoTokenizer.from_pretrained(...)` gave, or such a tokenizer's `batch_encode_plus`."""
     if isinstance(func, ast.Attribute) and func.attr in {"batch_encode_plus", "encode_plus", "pad"}:
         func = func.value
@@ -168,15 +165,9 @@ def _is_tokenizer(script: ParsedFile, func: ast.expr, scope: Scope) -> bool:
         and func.value.id == "self"
     ):
         return func.attr.endswith("tokenizer") and "transformers" in script.source.text
-    if not isinstance(func, ast.Name):
-        return False
-    found = scope.find(func.id)
-    for binding in found[1] if found else ():
-        if isinstance(binding.value, ast.Call):
-            made = script.dotted(binding.value.func, found[0]) if found else None
-            if made and made.startswith("transformers.") and "Tokenizer" in made:
-                return True
-    return False
+    calls = (b.value for b in script.bindings(func) if isinstance(b.value, ast.Call))
+    made = (script.dotted(call.func) or "" for call in calls)
+    return any(name.startswith("transformers.") and "Tokenizer" in name for name in made)
 
 
 _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})

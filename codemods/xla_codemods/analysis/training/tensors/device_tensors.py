@@ -374,11 +374,9 @@ def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
     """True if `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
     if not isinstance(node, ast.Name) or not (script.runs_accelerated or uses_accelerate(script)):
         return False
-    scope = script.index.scope(node)
     for loss in losses(script):
         if isinstance(loss, ast.Name) and script.function(loss) is script.function(node):
-            found = scope.find(loss.id)
-            for binding in found[1] if found else ():
+            for binding in script.bindings(loss):
                 if binding.value is not None and not binding.path:
                     if node.id in _terms(binding.value):
                         return True
