@@ -74,6 +74,24 @@ def test_fact_1_106_gru_runs_on_the_cpu_too(gru: nn.GRU) -> None:
     assert packed.data.shape == (8, 4)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "shape"),
+    [
+        ((3, 4, 1, True, True, 0.0, True), (2, 5, 3)),
+        ((3, 4, 2, True, True), (5, 3)),
+        ((3, 4), (5, 3)),
+    ],
+    ids=["bidirectional", "unbatched, batch_first", "unbatched"],
+)
+def test_gru_runs_as_torchs(
+    device: torch.device, arguments: tuple[Any, ...], shape: tuple[int, ...]
+) -> None:
+    stock: Any = nn.GRU._orig  # type: ignore[attr-defined]
+    gru, x = nn.GRU(*arguments), torch.randn(shape)
+    expected = stock.forward(gru, x)[0]
+    assert torch.allclose(gru.to(device)(x.to(device))[0].cpu(), expected, atol=1e-6)
+
+
 def test_a_torch_xla_that_does_not_fit_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ImportError("undefined symbol: _ZN5torch8autograd")

@@ -15,7 +15,7 @@ from .lightning_modules import is_its_module
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
-_OF_TRAINERS = frozenset({"compute_loss", "training_step"})
+HOOKS_OF_BATCHES = frozenset({"compute_loss", "training_step"})
 _OF_THEIR_CALLBACKS = frozenset(
     "on_step_begin on_substep_end on_pre_optimizer_step on_optimizer_step on_step_end".split()
 )
@@ -28,7 +28,7 @@ _EVENTS = frozenset(
     "ITERATION_STARTED ITERATION_COMPLETED GET_BATCH_STARTED GET_BATCH_COMPLETED".split()
 )
 _ENGINES = frozenset({"ignite.engine.Engine", "ignite.engine.engine.Engine"})
-_NAMES = tuple(_OF_TRAINERS | _OF_THEIR_CALLBACKS | _OF_LIGHTNING)
+_NAMES = tuple(HOOKS_OF_BATCHES | _OF_THEIR_CALLBACKS | _OF_LIGHTNING)
 
 
 @once
@@ -95,7 +95,7 @@ def _is_of_each_step(script: ParsedFile, decorator: ast.expr) -> bool:
 
 
 _KINDS = (
-    (_OF_TRAINERS, _is_a_trainer),
+    (HOOKS_OF_BATCHES, _is_a_trainer),
     (_OF_THEIR_CALLBACKS, _is_a_callback),
     (_OF_LIGHTNING, _is_of_lightning),
 )

@@ -33,6 +33,7 @@ from ..scopes import FunctionNode, Scope
 from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
 from .loaders import Driver, Feeding
+from .passed_models import runs_a_passed_model
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
 
 if TYPE_CHECKING:
@@ -266,7 +267,8 @@ class Training:
         if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):
             return frozenset({GRADIENTS})
         if dotted is not None:
-            return frozenset()
+            is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
+            return frozenset({FORWARD}) if is_run else frozenset()
         function = self.script.function_of(func)
         if function is not None and not self.script.is_module(func):
             return self.function_effects(function)

@@ -176,6 +176,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
+from ...analysis.frameworks.hooks import called_in_steps
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
 from ...analysis.nodes import LOOPS, walk
 from ...analysis.syntax import keyword, name_of
@@ -545,7 +546,8 @@ def _is_in_forward(script: Script, node: ast.AST) -> bool:
     function = script.function(node)
     if function is None:
         return False
-    return function.name in {"forward", "training_step"} or function in computing(script)
+    is_hook = function.name in {"forward", "training_step"} or function in called_in_steps(script)
+    return is_hook or function in computing(script)
 
 
 @RULE.file

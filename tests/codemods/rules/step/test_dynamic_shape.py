@@ -505,3 +505,18 @@ def main(x, chosen_mask):
     learn(x.cuda(), {given}.cuda())
 """
     assert found(program) == lines
+
+
+@pytest.mark.parametrize("method", ["compute_loss", "training_step"])
+def test_a_mask_in_a_loss_that_a_trainer_computes(method: str) -> None:
+    program = f"""import torch.nn.functional as F
+from transformers import Trainer
+
+class Own(Trainer):
+    def {method}(self, model, inputs, *args):
+        labels = inputs.pop("labels")
+        logits = model(**inputs).logits
+        valid = labels != -100
+        return F.cross_entropy(logits[valid], labels[valid])
+"""
+    assert found(program) == [9, 9]

@@ -30,6 +30,7 @@ from ...nodes import walk
 from ...syntax import statements, unparsed
 from .beside_losses import is_computed_beside
 from .computed import computing, gives_one_tensor, is_state
+from .given import is_of_a_batch
 from .losses import (
     is_called_a_loss,
     is_computed_from_a_forward,
@@ -117,6 +118,8 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
     if value.kinds <= {TENSOR} and is_computed_with(script, node):
         return True
     if value.kinds == {TENSOR} and is_computed_beside(script, node):
+        return True
+    if not value.kinds and is_of_a_batch(script, node):
         return True
     if not value.kinds and (arguments := tensor_arguments(script, node)):
         return [a for a in arguments if not script.value(a).kinds & _OTHERS] or False

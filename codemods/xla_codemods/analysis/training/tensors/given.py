@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ....flow.closure import all_ends
+from ...frameworks.hooks import HOOKS_OF_BATCHES, called_in_steps
 from ...inference.values import NONE
 from .computed import computing
 
@@ -37,6 +38,22 @@ def is_given(script: Script, node: ast.expr) -> bool:
         )
 
     return script.runs_accelerated and all_ends([node], partial(_given_parts, script), is_parameter)
+
+
+def is_of_a_batch(script: Script, node: ast.expr) -> bool:
+    """Return True for `inputs["labels"]` and `inputs.pop("labels")` of a batch that a framework has moved to the device."""
+    match node:
+        case (
+            ast.Subscript(value=ast.Name() as batch, slice=ast.Constant(value=str()))
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name() as batch, attr="get" | "pop"),
+                args=[ast.Constant(value=str()), *_],
+            )
+        ):
+            function = script.function(node)
+            is_hook = function in called_in_steps(script) and function.name in HOOKS_OF_BATCHES
+            return is_hook and all(b.how == "parameter" for b in script.reaching(batch))
+    return False
 
 
 def is_reduced_from_what_is_given(script: Script, node: ast.expr) -> bool:

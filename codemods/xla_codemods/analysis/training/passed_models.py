@@ -1,0 +1,35 @@
+"""Calls that pass a model to a function of another module, which runs it: `x = p_sample(model, x, t)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..loops import outside_loops
+from ..projects.callees import callees_of, filled
+from ..syntax import name_of
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+
+# Functions with these calls mark their own steps.
+_OF_STEPS = frozenset({"backward", "mark_step", "optimizer_step", "step", "sync"})
+
+
+def runs_a_passed_model(
+    script: ParsedFile, call: ast.Call, is_model: Callable[[ast.expr], bool]
+) -> bool:
+    """Return True if a function of another module, not in a loop there, calls a model that `call` passes."""
+    given = [*call.args, *(k.value for k in call.keywords)]
+    if not any(map(is_model, given)):
+        return False
+    callees = callees_of(script)
+    target, handed = callees.called(script.index, call.func), callees.handed(script.index, call)
+    if target is None or handed is None or target.home is script.index:
+        return False
+    models = {name for name, argument in filled(handed, target) if is_model(argument)}
+    calls = [n for n in outside_loops(target.function.body) if isinstance(n, ast.Call)]
+    names = {getattr(each.func, "id", "") for each in calls}
+    is_step = any(name_of(each.func) in _OF_STEPS for each in calls)
+    return not (is_step or models.isdisjoint(names))
