@@ -327,7 +327,9 @@ class Mine(Trainer):
         ("hits = outputs.logits.argmax(-1) == labels; self.hits += hits.sum().item()", 1),
         ("if self.steps % 10 == 0: self.values.append(loss.item())", 0),
         ("self.values.append(self.scores.mean().item())", 0),
-        ("n = inputs['n'].cpu(); self.values.append(n.sum().item())", 0),
+        ("n = inputs['n'].cpu(); self.values.append(n.sum().item())", 1),
+        ("self.lengths.append(inputs['length'].tolist())", 1),
+        ("self.lengths.append(kwargs['length'].tolist())", 0),
     ],
 )
 def test_reads_in_the_loss_of_a_trainer(returned: str, line: str, times: int) -> None:

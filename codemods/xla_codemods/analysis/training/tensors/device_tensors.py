@@ -27,7 +27,7 @@ from ...inference.values import (
 )
 from ...loops import is_called_a_model
 from ...nodes import walk
-from ...syntax import statements, unparsed
+from ...syntax import name_of, statements, unparsed
 from .beside_losses import is_computed_beside
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
@@ -167,7 +167,14 @@ def _assigned_in_a_hook(script: Script, node: ast.expr, value: Value) -> list[as
         return []
     reaching = script.reaching(node) if isinstance(node, ast.Name) else []
     assigned = [b.whole for b in reaching if b.whole is not None]
-    return assigned if len(assigned) == len(reaching) else []
+    is_known = len(assigned) == len(reaching) and not any(map(_is_on_host, assigned))
+    return assigned if is_known else []
+
+
+def _is_on_host(node: ast.expr) -> bool:
+    """Return True for `x.cpu()` and `x.tolist()`."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    return is_method and name_of(node.func) in _LEAVES - {"to"}  # type: ignore[attr-defined]
 
 
 def _gives_its_loss(script: Script, call: ast.Call) -> bool:

@@ -51,8 +51,11 @@ def is_of_a_batch(script: Script, node: ast.expr) -> bool:
             )
         ):
             function = script.function(node)
-            is_hook = function in called_in_steps(script) and function.name in HOOKS_OF_BATCHES
-            return is_hook and all(b.how == "parameter" for b in script.reaching(batch))
+            if function not in called_in_steps(script) or function.name not in HOOKS_OF_BATCHES:
+                return False
+            named = {parameter.arg for parameter in function.args.args}
+            reaching = script.reaching(batch)
+            return batch.id in named and all(b.how == "parameter" for b in reaching)
     return False
 
 
