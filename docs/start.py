@@ -3,13 +3,14 @@
     python3 docs/start.py          environment, installation, migration, training and proof of a bundled script
     python3 docs/start.py test     environment, installation and all tests
 
-Needs Python 3.10 to 3.13 with pip. If `uv` is installed, it downloads and installs faster.
+Needs Linux on x86-64, and Python 3.10 to 3.13 with pip. If `uv` is installed, it downloads and installs faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -33,9 +34,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("job", nargs="?", choices=["demo", "test"], default="demo")
     job = parser.parse_args().job
-    if not (3, 10) <= sys.version_info[:2] <= (3, 13):
-        found = ".".join(map(str, sys.version_info[:2]))
-        print(f"start.py needs Python 3.10 to 3.13; this is Python {found}", file=sys.stderr)
+    if problem := unsupported():
+        print(problem, file=sys.stderr)
         return 2
     try:
         create_environment()
@@ -47,6 +47,19 @@ def main() -> int:
         print(f"\nThis command failed: {shlex.join(error.cmd)}", file=sys.stderr)
         return 1
     return 0
+
+
+def unsupported() -> str:
+    """Return why PyTorch/XLA 2.9 cannot be installed here, or an empty string."""
+    if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+        found = ".".join(map(str, sys.version_info[:2]))
+        return f"start.py needs Python 3.10 to 3.13; this is Python {found}"
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        return (
+            "start.py needs Linux on x86-64, because PyTorch/XLA 2.9 has no packages for "
+            f"{platform.system()} on {platform.machine()}. Use a container or a virtual machine."
+        )
+    return ""
 
 
 def create_environment() -> None:

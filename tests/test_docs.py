@@ -23,6 +23,7 @@ from xla_codemods.source import Source
 from xla_migrate.cli import main
 from xla_migrate.reports.pages import page
 from xla_migrate.settings import KEYS
+from xla_migrate.verify.report.facts import Conclusion
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -227,3 +228,8 @@ def test_lines_of_pages_end_at_100_columns() -> None:
             and line[:4].strip()
         ]
     assert not found
+
+
+def test_each_result_of_verify_is_explained() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    assert [str(result) for result in Conclusion if f"| `{result}`" not in text] == []

@@ -77,6 +77,23 @@ def test_an_environment_that_exists_is_used(
     assert test[:3] == [str(start.PYTHON), "-m", "pytest"]
 
 
+@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "aarch64")])
+def test_a_system_without_packages_of_torch_xla_is_named_at_once(
+    start: ModuleType,
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    system: str,
+    machine: str,
+) -> None:
+    monkeypatch.setattr(start.platform, "system", lambda: system)
+    monkeypatch.setattr(start.platform, "machine", lambda: machine)
+    monkeypatch.setattr(sys, "argv", ["start.py"])
+    assert start.main() == 2
+    assert commands == []
+    assert f"no packages for {system} on {machine}" in capsys.readouterr().err
+
+
 def test_a_failed_command_ends_the_script_with_its_name(
     start: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,12 @@ CUDNN: tuple[Row, ...] = (
         REWRITTEN,
         RENAMED,
         SILENT,
-        {"is_available": ('xla.device_type() == "cuda"', "it is True even without a device")},
+        {
+            "is_available": (
+                'xla.device_type() == "cuda"',
+                "the original is True even without a device",
+            )
+        },
         rule="XLA128",
     ),
     *rows(

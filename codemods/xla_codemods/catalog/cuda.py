@@ -268,7 +268,7 @@ ERRORS: tuple[Row, ...] = (
         {
             "AcceleratorError": ("RuntimeError", "XLA raises RuntimeError instead"),
             "CudaError": ("RuntimeError", "XLA raises RuntimeError instead"),
-            "DeferredCudaCallError": ("RuntimeError", "it is never raised without CUDA"),
+            "DeferredCudaCallError": ("RuntimeError", "the original is never raised without CUDA"),
         },
         evidence="fact 2",
     ),

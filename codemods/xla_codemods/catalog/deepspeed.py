@@ -51,7 +51,7 @@ DEEPSPEED: tuple[Row, ...] = (
             "moe": "its mixtures of experts need NCCL: shard with SPMD",
             "moe.layer.MoE": "its mixtures of experts need NCCL: shard with SPMD",
             "sequence": "its sequence parallelism needs NCCL: shard with SPMD",
-            "comm": ("torch.distributed", "it wraps torch.distributed"),
+            "comm": ("torch.distributed", "the original wraps torch.distributed"),
             "accelerator": ("xla.xla_device()", "DeepSpeed does not know XLA devices"),
             "checkpointing": (
                 "xla.checkpoint(fn, *args)",

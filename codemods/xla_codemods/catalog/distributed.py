@@ -58,10 +58,13 @@ ROWS: tuple[Row, ...] = (
         CONTEXT,
         SILENT,
         {
-            "is_nccl_available": ("xla.is_available()", "it is True even without a CUDA device"),
+            "is_nccl_available": (
+                "xla.is_available()",
+                "the original is True even without a CUDA device",
+            ),
             'is_backend_available("nccl")': (
                 "xla.is_available()",
-                "it is True even without a CUDA device",
+                "the original is True even without a CUDA device",
             ),
         },
         rule="XLA608",

@@ -103,8 +103,8 @@ FRAMEWORKS: tuple[Row, ...] = (
         RENAMED,
         SILENT,
         {
-            "NativeScaler": ("xla.NativeScaler()", "it contains a GradScaler"),
-            "ApexScaler": ("xla.NativeScaler()", "it contains apex's scaler"),
+            "NativeScaler": ("xla.NativeScaler()", "the original contains a GradScaler"),
+            "ApexScaler": ("xla.NativeScaler()", "the original contains the scaler of apex"),
         },
         rule="XLA205",
         torch="any",
@@ -205,7 +205,7 @@ FRAMEWORKS: tuple[Row, ...] = (
         {
             "AutoModel.from_pretrained(device_map)": (
                 "device_map=xla.xla_device()",
-                "it places modules on CUDA devices",
+                "the original places modules on CUDA devices",
             )
         },
         rule="XLA807",

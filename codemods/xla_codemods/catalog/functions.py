@@ -197,7 +197,7 @@ FUNCTIONS: tuple[Row, ...] = (
         ABSENT,
         NONE,
         RAISES,
-        {"data_parallel": ("module(inputs)", "it needs CUDA devices")},
+        {"data_parallel": ("module(inputs)", "the original needs CUDA devices")},
         rule="XLA605",
     ),
 )

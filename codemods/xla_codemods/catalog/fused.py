@@ -219,7 +219,7 @@ APEX: tuple[Row, ...] = (
     ),
 )
 
-QUANTISED = "it is quantised by CUDA kernels: train in bfloat16"
+QUANTISED = "the quantisation needs CUDA kernels: train in bfloat16"
 
 BITSANDBYTES: tuple[Row, ...] = (
     *rows(
