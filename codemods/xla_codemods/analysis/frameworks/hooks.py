@@ -15,6 +15,7 @@ from .lightning_modules import is_its_module
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
 
+# Methods of transformers' Trainer that receive a batch on the device.
 HOOKS_OF_BATCHES = frozenset({"compute_loss", "training_step"})
 _OF_THEIR_CALLBACKS = frozenset(
     "on_step_begin on_substep_end on_pre_optimizer_step on_optimizer_step on_step_end".split()
