@@ -331,7 +331,8 @@ class Training:
         name = name_of(func)
         if _ACCESSOR.match(name):
             return False
-        return len(call.args) > 1 and any(self._is_model(a, scope) for a in call.args)
+        given = [*call.args, *(k.value for k in call.keywords)]
+        return len(given) > 1 and any(self._is_model(a, scope) for a in given)
 
     def _is_model(self, node: ast.expr, scope: Scope) -> bool:
         """Return True if a model is passed on: `sample_step(model, x)` runs it."""

@@ -52,3 +52,27 @@ def sample(model, optimizer, other):
     modules = Modules({"sample.py": source, "diffusion.py": DIFFUSION})
     result = migrate(source, path="sample.py", project=Project(modules, "sample.py"))
     assert ("xla.mark_step()" in result.data.decode()) is is_marked
+
+
+@pytest.mark.parametrize(
+    ("call", "is_marked"),
+    [
+        ("x = step(x, t, model=model)", True),
+        ("x = step(x, model=model, t=t)", True),
+        ("x = step(x, t, scale=2)", False),
+        ("save_image(x, model=model)", False),
+    ],
+)
+def test_a_model_passed_by_name(call: str, is_marked: bool) -> None:
+    source = f"""import functools
+import torch
+
+def sample(model, update, shape):
+    step = functools.partial(update, scale=1)
+    with torch.no_grad():
+        x = torch.randn(shape).cuda()
+        for t in range(1000):
+            {call}
+    return x
+"""
+    assert ("xla.mark_step()" in migrate(source.encode()).data.decode()) is is_marked
