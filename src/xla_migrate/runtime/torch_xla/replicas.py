@@ -146,8 +146,7 @@ def _check_who(rank: int, size: int) -> None:
         raise RuntimeError(
             f"init_process_group(rank={rank}, world_size={size}), but torch_xla makes this process "
             f"rank {own[0]} of {own[1]}. Use xla.rank() and xla.world_size(), and start one "
-            "process "
-            "per device with torchrun (under SLURM: srun torchrun, one task per node)"
+            "process per device with torchrun (under SLURM: srun torchrun, one task per node)"
         )
 
 

@@ -97,8 +97,7 @@ def _sizes(project: Path) -> dict[str, tuple[int, int, bool]]:
             if seen > MOST_ENTRIES:
                 raise WorkspaceError(
                     f"{project} contains more than {MOST_ENTRIES:,} files: too much to copy for a "
-                    "run;"
-                    " run from the script's own project folder"
+                    "run; run from the script's own project folder"
                 )
             if entry.is_dir(follow_symlinks=False):
                 if not _skipped(entry):

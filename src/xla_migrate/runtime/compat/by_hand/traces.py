@@ -14,8 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _log = logging.getLogger("xla_migrate")
 _NO_SERVER = (
     "xla.profiler.%s: only torch_xla has a profile server, so nothing is recorded here. `with "
-    "xla.profile(folder):` "
-    "records one on every backend"
+    "xla.profile(folder):` records one on every backend"
 )
 _running: list[profile] = []
 
