@@ -148,7 +148,7 @@ def test_what_is_said_of_a_request() -> None:
         (["rehearse", "here.py", "--replicas", "0"], "--replicas must be at least 1"),
         (["rehearse", "here.py", "--sdk-python", "/none"], "/none cannot be run"),
         (["rehearse", "here.py", "--input", "x"], "--input x: must be CHANNEL=FOLDER"),
-        (["start"], "invalid choice"),
+        (["start"], "unknown value `start`"),
     ],
 )
 def test_wrong_usage_is_one_line(
