@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_sequence
+from torch.utils.flop_counter import FlopCounterMode
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.torch_xla import modules
@@ -64,6 +66,17 @@ def test_fact_1_106_gru_is_replaced_and_agrees(device: torch.device, gru: nn.GRU
     x = torch.randn(2, 5, 3)
     expected = stock.forward(gru, x)[0]
     assert torch.allclose(gru.to(device)(x.to(device))[0].cpu(), expected, atol=1e-6)
+
+
+def test_gru_runs_in_a_dispatch_mode(device: torch.device, gru: nn.GRU) -> None:
+    x = torch.randn(2, 5, 3, device=device)
+    found = {}
+    for name, mode in (("plain", nullcontext()), ("counted", FlopCounterMode(display=False))):
+        with mode:
+            gru.to(device)(x)[0].square().sum().backward()
+        assert gru.weight_ih_l0.grad is not None
+        found[name], gru.weight_ih_l0.grad = gru.weight_ih_l0.grad.cpu(), None
+    torch.testing.assert_close(found["counted"], found["plain"])
 
 
 def test_fact_1_106_gru_runs_on_the_cpu_too(gru: nn.GRU) -> None:
