@@ -9,7 +9,7 @@ from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.failures import Failure, Fault
 from xla_migrate.verify.judge.float64_check import Float64Runs
 from xla_migrate.verify.judge.observed import ObservedRun
-from xla_migrate.verify.judge.trace import OptimizerStep
+from xla_migrate.verify.judge.trace import OptimizerStep, PrintedLine
 
 LOSSES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 
@@ -93,6 +93,16 @@ def test_float64_that_could_not_be_run_is_told() -> None:
     detail = found.failed[0].detail
     assert detail.endswith("; in float64 they could not be compared: main.py:3: no float64")
     assert found.divergence is not None
+
+
+def test_printed_numbers_that_float64_could_not_judge() -> None:
+    reference, ours, broken = run(), target(), target()
+    reference.traces[0].printed = [PrintedLine("reward 0.0010894", "main.py:1")]
+    ours.traces[0].printed = [PrintedLine("reward 0.0010892", "main.py:1")]
+    broken.failure = Failure(Fault.SCRIPT, "ended by signal 11")
+    found = compare(reference, ours, exact=Float64Runs(run(), broken))
+    assert found.failed[0].name == "printed metrics"
+    assert found.failed[0].detail.endswith("could not be compared: ended by signal 11")
 
 
 def test_where_losses_agree_float64_has_nothing_to_say() -> None:

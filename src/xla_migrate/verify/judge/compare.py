@@ -248,9 +248,7 @@ def _judge_exactly(
     found = float64_check.divergence(exact, allowed)
     course = same_course(exact.reference, exact.target)
     if exact.failed is not None:
-        why = exact.failed.failure.message if exact.failed.failure else ""
-        detail = f"{before.detail}; in float64 they could not be compared: {why}"
-        verdict = Judgement(name, Status.FAILED, detail, before.where)
+        verdict = replace(before, detail=before.detail + exact.obstacle)
     elif course.status is not Status.OK:
         verdict = Judgement(name, Status.FAILED, f"in float64, {course.detail}", course.where)
     elif found is not None:
@@ -328,7 +326,11 @@ def _judge_printed(
         found = printed.judge(*pair, allowed, repeated)
         if found is None or found.status is Status.OK:
             break
-    return [] if found is None else [found]
+    if found is None:
+        return []
+    if found.status is Status.FAILED and exact is not None:
+        found = replace(found, detail=found.detail + exact.obstacle)
+    return [found]
 
 
 def _numbers(pattern: str, output: str) -> list[float]:

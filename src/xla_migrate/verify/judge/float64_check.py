@@ -48,6 +48,12 @@ class Float64Runs:
         runs = (self.reference, self.target, self.rough)
         return next((run for run in runs if run is not None and run.failure is not None), None)
 
+    @property
+    def obstacle(self) -> str:
+        """Why they could not be compared, to follow a verdict; nothing if they could."""
+        failure = self.failed.failure if self.failed is not None else None
+        return f"; in float64 they could not be compared: {failure.message}" if failure else ""
+
 
 def divergence(exact: Float64Runs, allowed: float) -> Divergence | None:
     """The first difference of the two runs in float64."""
