@@ -15,12 +15,13 @@ class Fill(cst.CSTTransformer):
     def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
         self.values = values
+        self.fresh = {id(value) for value in values.values()}
 
     def on_leave(self, original_node: Node, updated_node: Node) -> Node:  # type: ignore[override]
         """Return the expression for a name, and other nodes with parentheses around such expressions."""
         if isinstance(updated_node, cst.Name):
             return self.values.get(updated_node.value, updated_node)
-        return with_parentheses(updated_node, {id(value) for value in self.values.values()})
+        return with_parentheses(updated_node, self.fresh)
 
 
 def with_parentheses(node: Node, fresh: Collection[int]) -> Node:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
 import torch
 
 from xla_migrate.runtime.patches.operations import complex_views
 
-from ... import warm
+from ..test_processes import in_a_warm_process
 from .computing import Case, computed
 
 CASES: dict[str, Case] = {
@@ -45,13 +42,7 @@ print("not reached")
 
 
 def test_fact_3_63_permuting_ends_the_process() -> None:
-    done = subprocess.run(
-        [warm.python(*warm.TORCH_XLA), "-c", PROGRAM],
-        env={**os.environ, "PJRT_DEVICE": "CPU"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = in_a_warm_process("target", PROGRAM, PJRT_DEVICE="CPU")
     assert done.stdout == "torch.Size([2, 3, 4, 2])\n"
     assert done.returncode < 0
     assert "Check failed" in done.stderr

@@ -11,6 +11,7 @@ from torch import nn
 
 from xla_migrate.runtime.patches import decompositions
 from xla_migrate.runtime.patches.operations import _missing_kernels
+from xla_migrate.runtime.patches.operations._kernels import take_back
 
 from .computing import Case, assert_computed_on_the_device, computed, fallbacks, fallbacks_of
 
@@ -213,7 +214,7 @@ def test_elus_have_torchs_gradients(
 @pytest.fixture
 def stock() -> Any:
     """torch_xla without the decompositions."""
-    decompositions._kept.pop()._destroy()
+    take_back(decompositions.__name__)
     yield
     decompositions.apply()
 

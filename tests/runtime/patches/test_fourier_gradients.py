@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
 import torch
 
 from xla_migrate.runtime.patches.operations import fourier_gradients
 
-from ... import warm
+from ..test_processes import in_a_warm_process
 from .computing import Case, computed
 
 
@@ -75,12 +72,6 @@ torch.fft.irfft(torch.fft.rfft(x)).sum().backward()
 
 
 def test_torch_xla_raises_an_error() -> None:
-    done = subprocess.run(
-        [warm.python(*warm.TORCH_XLA), "-c", PROGRAM],
-        env={**os.environ, "PJRT_DEVICE": "CPU"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = in_a_warm_process("target", PROGRAM, PJRT_DEVICE="CPU")
     assert "The size of tensor a (16) must match the size of tensor b (9)" in done.stderr
     assert fourier_gradients.VERSIONS.met()

@@ -11,13 +11,13 @@ It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gr
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 from torch._decomp import global_decomposition_table
 
 from ._versions import Versions
+from .operations._kernels import put
 from .operations._missing_kernels import BELOW_AUTOGRAD, DECOMPOSITIONS
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -28,29 +28,18 @@ isin.Scalar_Tensor isin.Tensor_Scalar isin.Tensor_Tensor linalg_cross logaddexp 
 renorm sinc special_entr
 """.split()
 
-# The decompositions are in place as long as their library is.
-_kept: list[Any] = []
-
 
 def apply() -> None:
     """Decompose operations before autograd records them: it then records and differentiates their parts.
 
     `torch.inference_mode` skips autograd, so each is also decomposed behind it.
     """
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    _kept.append(library)
     decompositions: Any = global_decomposition_table["post_autograd"]
     parts = {operation: decompositions[operation] for operation in map(_operation, OPERATIONS)}
     parts |= DECOMPOSITIONS
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch's are overridden
-        for operation, decomposition in parts.items():
-            library.impl(operation, decomposition, "AutogradXLA")
-            library.impl(operation, decomposition, "XLA")
-        gradient = torch.ops.aten.elu_backward.default
-        library.impl(gradient, decompositions[gradient], "XLA")
-        for operation, decomposition in BELOW_AUTOGRAD.items():
-            library.impl(operation, decomposition, "XLA")
+    gradient = torch.ops.aten.elu_backward.default
+    put(__name__, parts, "AutogradXLA", "XLA")
+    put(__name__, {gradient: decompositions[gradient], **BELOW_AUTOGRAD}, "XLA")
 
 
 def _operation(name: str) -> Any:

@@ -15,13 +15,13 @@ Sums into places (``index_add``, the gradient of an embedding) are left: torch's
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ._versions import Versions
+from .operations._kernels import put
 from .operations.empty_dims import OVER_DIMS, reducing_all
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -40,23 +40,15 @@ nll_loss2d_backward native_batch_norm_backward
 SOFTMAX_GRADIENTS = ("_softmax_backward_data", "_log_softmax_backward_data")
 CONVOLUTION = "convolution_backward_overrideable"
 
-# The kernels are there as long as their library is.
-_kept: list[Any] = []
-
 
 def apply() -> None:
     """Put kernels that add up in float32 before torch_xla's."""
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    _kept.append(library)
     theirs = {name: original(name) for name in REDUCTIONS}
     theirs |= {name: reducing_all(theirs[name]) for name in OVER_DIMS}
     kernels = {name: _reduction(kernel) for name, kernel in theirs.items()}
     kernels |= {name: _softmax_gradient(original(name)) for name in SOFTMAX_GRADIENTS}
     kernels[CONVOLUTION] = _convolution_gradient(original(CONVOLUTION))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch_xla's are overridden
-        for name, kernel in kernels.items():
-            library.impl(name, kernel, "XLA", with_keyset=True)
+    put(__name__, kernels, "XLA", with_keyset=True)
 
 
 @functools.cache

@@ -21,12 +21,11 @@ KEEPING = frozenset(
         "transpose unsqueeze view view_as"
     ).split()
 )
-_REDUCING = frozenset(
-    "abs all any cpu detach float isfinite isinf isnan max mean min norm sum".split()
-)
+_ELEMENTS = KEEPING | {"long"}
+_REDUCTIONS = frozenset("abs all any float isfinite isinf isnan max mean min norm sum".split())
 
 
-def is_given(script: Script, node: ast.expr) -> bool:
+def is_given(script: Script, node: ast.expr, methods: frozenset[str] = _ELEMENTS) -> bool:
     """Return True if `node` is what a model is given, and nothing else is known of it: `labels`, `target.clone()`."""
 
     def is_parameter(end: ast.expr) -> bool:
@@ -37,7 +36,9 @@ def is_given(script: Script, node: ast.expr) -> bool:
             and all(binding.how == "parameter" for binding in script.reaching(end))
         )
 
-    return script.runs_accelerated and all_ends([node], partial(_given_parts, script), is_parameter)
+    return script.runs_accelerated and all_ends(
+        [node], partial(_given_parts, script, methods), is_parameter
+    )
 
 
 def is_of_a_batch(script: Script, node: ast.expr) -> bool:
@@ -61,16 +62,12 @@ def is_of_a_batch(script: Script, node: ast.expr) -> bool:
 
 def is_reduced_from_what_is_given(script: Script, node: ast.expr) -> bool:
     """Return True for `mask`, `mask.any()` and `x.abs().max()` of what a model is given."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        if node.func.attr not in _REDUCING:
-            break
-        node = node.func.value
-    return is_given(script, node)
+    return is_given(script, node, _ELEMENTS | _REDUCTIONS)
 
 
-def _given_parts(script: Script, node: ast.expr) -> list[ast.expr]:
+def _given_parts(script: Script, methods: frozenset[str], node: ast.expr) -> list[ast.expr]:
     match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING | {"long"}:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in methods:
             return [owner]
         case ast.Name():
             values = [binding.whole for binding in script.reaching(node)]

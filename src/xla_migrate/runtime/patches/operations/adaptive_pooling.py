@@ -10,7 +10,6 @@ It can go when this fails: test_torch_xla_pools_even_sizes_alone.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,22 +17,17 @@ import torch
 from torch._decomp import global_decomposition_table
 
 from .._versions import Versions
+from ._kernels import put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 NAME = "_adaptive_avg_pool2d"
-# The kernel is in place as long as its library is.
-_kept: list[Any] = []
 
 
 def apply() -> None:
     """Put a kernel before autograd's: autograd records the parts of the decomposition."""
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    _kept.append(library)
     theirs: Any = torch.library.get_kernel(f"aten::{NAME}", "AutogradXLA")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch's is overridden
-        library.impl(NAME, _pooled(theirs.call_boxed), "AutogradXLA", with_keyset=True)
+    put(__name__, {NAME: _pooled(theirs.call_boxed)}, "AutogradXLA", with_keyset=True)
 
 
 def _pooled(theirs: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,29 +10,22 @@ It can go when this fails: test_fact_3_63_permuting_ends_the_process.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
 
 from .._versions import Versions
+from ._kernels import put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
-
-# The kernel is replaced as long as its library is.
-_kept: list[Any] = []
 
 
 def apply() -> None:
     """Multiply the result of torch_xla's kernel by one: the product has a layout of its own."""
     operation = torch.ops.aten.view_as_real_copy.default
     kernel = torch.library.get_kernel(operation, "XLA")
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
 
     def of_own_layout(keys: Any, input: torch.Tensor) -> Any:
         return kernel.call_boxed(keys, input) * 1
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch_xla's is overridden
-        library.impl(operation, of_own_layout, "XLA", with_keyset=True)
-    _kept.append(library)
+    put(__name__, {operation: of_own_layout}, "XLA", with_keyset=True)

@@ -11,13 +11,13 @@ It can go when this fails: test_torch_xla_reduces_no_dimension.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from .._versions import Versions
+from ._kernels import put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
@@ -26,19 +26,13 @@ OVER_DIMS = """
 linalg_vector_norm mean.dim std.correction std_mean.correction sum.dim_IntList var.correction
 var_mean.correction
 """.split()
-# The kernels are in place as long as their library is.
-_kept: list[Any] = []
 
 
 def apply() -> None:
     """Put kernels before torch_xla's."""
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    _kept.append(library)
     kernels = {name: torch.library.get_kernel(f"aten::{name}", "XLA") for name in EXTREMES}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that torch_xla's are overridden
-        for name, kernel in kernels.items():
-            library.impl(name, _reduction(kernel.call_boxed), "XLA", with_keyset=True)
+    ours = {name: _reduction(kernel.call_boxed) for name, kernel in kernels.items()}
+    put(__name__, ours, "XLA", with_keyset=True)
 
 
 def _reduction(theirs: Callable[..., Any]) -> Callable[..., Any]:

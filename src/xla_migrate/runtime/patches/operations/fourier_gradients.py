@@ -15,18 +15,14 @@ import torch
 from torch import Tensor
 
 from .._versions import Versions
+from ._kernels import put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
-
-# The operation is replaced as long as its library is.
-_kept: list[Any] = []
 
 
 def apply() -> None:
     """Replace the operation behind `rfft`, `rfftn`, `stft` and `ihfft` where autograd records it."""
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    library.impl(torch.ops.aten._fft_r2c.default, _with_gradient, "AutogradXLA")
-    _kept.append(library)
+    put(__name__, {torch.ops.aten._fft_r2c.default: _with_gradient}, "AutogradXLA")
 
 
 def _with_gradient(self: Tensor, dim: list[int], normalization: int, onesided: bool) -> Any:
