@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import NamedTuple, Union
+from typing import Union
+
+from .records import NamedTuple
 
 
 class Replace(NamedTuple):

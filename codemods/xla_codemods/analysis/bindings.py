@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Union
+from typing import Union
 
+from ..records import NamedTuple
 from .nodes import CALLABLES, COMPREHENSIONS, DEFINITIONS, children, walk
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+
+from ..records import NamedTuple
 
 # What becomes of a name on XLA.
 REWRITTEN = "rewritten"  # a rule puts `instead` in its place

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Union
+from typing import Union
 
 from ..edits import STATEMENT_EDITS, Edit
+from ..records import NamedTuple
 from ..source import Source
 
 # Nodes with separate lines: a statement, or the `except` clause of one.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 import libcst as cst
 
 from ..edits import Edit, removed
+from ..records import NamedTuple
 from ..source import Source
 from .apply import Transformer
 from .chunks import Chunk, block_of, chunks, indentation, wrap

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from ...records import NamedTuple
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ...records import NamedTuple
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
 from ..syntax import (

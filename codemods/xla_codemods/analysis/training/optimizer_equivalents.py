@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...records import NamedTuple
 from ..syntax import keyword, unparsed
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...flow.calls import callers, heirs, methods, properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
 from ...patterns import Pattern
+from ...records import NamedTuple
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER

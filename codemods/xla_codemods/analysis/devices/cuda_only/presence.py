@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....flow.conditions import settled, truth
+from ....records import NamedTuple
 from ...index import Index, build
 from ...nodes import walk
 from ...parsed_file import ParsedFile

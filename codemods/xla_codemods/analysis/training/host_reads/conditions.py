@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
+from ....records import NamedTuple
 from ...loops import STEP
 from ...nodes import walk
 from ...syntax import caught

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
+from ....records import NamedTuple
 from ...syntax import keyword
 from ..sharding import CLASSES, FUNCTIONS, is_sharded_by_the_runtime
 

@@ -6,11 +6,12 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Container
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ....flow.calls import passed
 from ....flow.closure import ends
 from ....patterns import Pattern
+from ....records import NamedTuple
 from ...bindings import Binding
 from ...nodes import walk
 from ...syntax import keyword, name_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from ....records import NamedTuple
 from ...inference.values import SCALER
 from ...nodes import walk
 from ...syntax import is_literal, keyword, name_of, targets_of
