@@ -5,6 +5,7 @@ tenth of its start. What they say of a name is remembered: files ask the same of
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _LONGEST_NAME = 40  # characters
 _MOST_NAMES = 5000
@@ -25,7 +26,9 @@ class Pattern:
     def compiled(self) -> re.Pattern[str]:
         """What `re.compile` gives."""
         if self._compiled is None:
-            self._compiled = re.compile(self._text, self._flags)
+            # Without regard to case, letters outside ASCII double the time; names have hardly any.
+            is_ascii = re.ASCII if self._flags == re.IGNORECASE else 0
+            self._compiled = re.compile(self._text, self._flags | is_ascii)
         return self._compiled
 
     def search(self, text: str) -> re.Match[str] | None:
@@ -47,6 +50,10 @@ class Pattern:
     def fullmatch(self, text: str) -> re.Match[str] | None:
         """The match of the whole of `text`."""
         return self.compiled.fullmatch(text)
+
+    def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """Return `text` with `new` in place of all matches."""
+        return self.compiled.sub(new, text)
 
     def findall(self, text: str) -> list[str]:
         """All matches, as `re.findall` gives them."""

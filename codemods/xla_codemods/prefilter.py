@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from .catalog.families import PACKAGES
 
 # What comments begin with that switch findings off.
@@ -45,15 +47,9 @@ _MORE = {
     "xformers",
     "xla_migrate",
 }
-_UNSEEN = frozenset(
-    name.encode()
-    for name in {*PACKAGES, *_MORE}
-    if not any(word in name.lower().encode() for word in WORDS)
-)
 # Files that start programs are looked at where these stand, too; that of torch holds a word from above.
 _STARTING = {b"subprocess", b"os"}
 _LAUNCHERS = (b"accelerate", b"deepspeed", b"horovodrun")
-_NOT_NAMES = bytes(c if chr(c).isalnum() or c == ord("_") else ord(" ") for c in range(256))
 
 
 def concerns(data: bytes) -> bool:
@@ -62,19 +58,28 @@ def concerns(data: bytes) -> bool:
     return any(word in lowered for word in WORDS) or _imports_unseen(data)
 
 
+@functools.cache
+def _unseen() -> tuple[frozenset[bytes], bytes]:
+    """Return the packages that no word is in, and a table that leaves only the names of a line."""
+    packages = (name.encode() for name in {*PACKAGES, *_MORE})
+    names = bytes(c if chr(c).isalnum() or c == ord("_") else ord(" ") for c in range(256))
+    return frozenset(p for p in packages if not any(word in p.lower() for word in WORDS)), names
+
+
 def _imports_unseen(data: bytes) -> bool:
     """True if a line with `import` in it names one of those packages, as code, in a comment or in a string, or what starts
     programs, and the file one of the launchers.
 
     Imports are few: to look at their lines takes half the time of a regular expression for them.
     """
+    unseen, only_names = _unseen()
     place = data.find(b"import ")
     starts = False
     while place >= 0:
         end = data.find(b"\n", place)
         line = data[data.rfind(b"\n", 0, place) + 1 : end if end >= 0 else len(data)]
-        words = line.translate(_NOT_NAMES).split()
-        if not _UNSEEN.isdisjoint(words):
+        words = line.translate(only_names).split()
+        if not unseen.isdisjoint(words):
             return True
         starts = starts or not _STARTING.isdisjoint(words)
         place = data.find(b"import ", end) if end >= 0 else -1

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 
 _OURS = Pattern(
-    r"#\s*xla-migrate:\s*ignore(?P<file>-file\b)?(?:\[(?P<codes>[^\]]*)\])?", re.IGNORECASE
+    r"#\s*xla-migrate:\s*ignore(?P<file>-file\b)?(?:\[(?P<codes>[^\]]*)\])?",
+    re.IGNORECASE | re.UNICODE,
 )
 _NOQA = Pattern(
-    r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?", re.IGNORECASE
+    r"#\s*noqa(?P<colon>:\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z][0-9A-Z]*)*))?",
+    re.IGNORECASE | re.UNICODE,
 )
 _WORDS = (SUPPRESSION, "noqa", "NOQA")
 _BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+
 from xla_codemods.records import NamedTuple
 
 

@@ -29,7 +29,7 @@ _DEVICES = Pattern(
     r"|\.to\((?!\s*(?:\w+\.)?(?:dtype|b?float\d*|double|half|int\d*|long|bool)\b)",  # not to a type
     re.IGNORECASE,
 )
-_TEST_FILE = re.compile(r"test_.*\.py|.*_test\.py")
+_TEST_FILE = Pattern(r"test_.*\.py|.*_test\.py")
 _TEST_LIBRARIES = frozenset({"pytest", "unittest"})
 # Of `_KNOWN` those that are not torch's.
 _PLAIN = frozenset("PIL cv2 matplotlib numpy pandas scipy skimage sklearn tqdm".split())

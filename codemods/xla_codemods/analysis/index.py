@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from copy import copy
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
@@ -153,7 +152,8 @@ class Index(Tree):
 
     def with_own_values(self) -> Index:
         """Return the same index with values that are inferred anew: a file knows more of itself than others do."""
-        index = copy(self)
+        index = Index(self.module)
+        vars(index).update(vars(self))
         index.inference = Inference(self.module, index, self.parents, EXPRESSIONS)
         index.inference.scopes = self.inference.scopes
         return index

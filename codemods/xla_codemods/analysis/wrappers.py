@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..finding import SAFE, UNSAFE
+from ..patterns import Pattern
 from ..records import NamedTuple
 from .inference.values import ACCEL, DEVICE, LOADER, OPTIMIZER, Value, of
 
@@ -18,8 +19,8 @@ TABLES: dict[str, Value | None] = {
     "functions": None,
 }
 _KEYS = ("to", "message", "safety", "examples")
-_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
-HOLE = re.compile(r"\{(\w+)\}")
+_NAME = Pattern(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+HOLE = Pattern(r"\{(\w+)\}")
 
 
 class WrapperError(Exception):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 WIDEST = 98  # for text that is not printed to a terminal, too
 _NARROWEST = 24  # of a right column; if there is less room, it moves below the left one
-_GAP = re.compile(r"\S( {2,})(?=\S)")
+_GAP = r"\S( {2,})(?=\S)"
 
 
 def columns() -> int:
@@ -38,7 +38,7 @@ def fitted(text: str, width: int) -> str:
     rows: list[str] = []
     paragraph: list[str] = []
     for line in _whole_lines(text):
-        if line and not line[0].isspace() and not _GAP.search(line):
+        if line and not line[0].isspace() and not re.search(_GAP, line):
             paragraph.append(line)
             continue
         rows += [*_joined(paragraph, width), *_row(line, width)]
@@ -52,7 +52,7 @@ def _whole_lines(text: str) -> list[str]:
     column = 0
     for line in text.split("\n"):
         part = line.lstrip()
-        gaps = list(_GAP.finditer(line))
+        gaps = list(re.finditer(_GAP, line))
         if column and part and not gaps and len(line) - len(part) == column:
             found[-1] += f" {part}"
             continue
@@ -72,7 +72,7 @@ def _row(line: str, width: int) -> list[str]:
     if len(line) <= width:
         return [line]
     indent = len(line) - len(line.lstrip())
-    gaps = list(_GAP.finditer(line))
+    gaps = list(re.finditer(_GAP, line))
     if not gaps:
         if indent + max(map(len, line.split())) > width:  # the usage of a command with long options
             indent = max(width - len(line.strip()), min(indent, 4))

@@ -209,4 +209,4 @@ def is_one_of_many(script: ParsedFile, node: ast.expr) -> bool:
     return False
 
 
-_MAKES = re.compile(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")
+_MAKES = Pattern(r"\btorch\.(xpu|npu|hpu|mlu|musa|sdaa|neuron|mps)\b")

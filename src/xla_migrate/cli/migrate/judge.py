@@ -11,7 +11,6 @@ from xla_codemods.rules import RULES
 from xla_codemods.source import SourceError, split_lines
 
 from ...results import CORRECTNESS, INFO, Diagnostic, FileVerdict, cannot_parse
-from ..internal import internal_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ def judge(
             problem="needs more memory than this machine has", failed=True, settled=False
         )
     except Exception as error:  # the other files are still to be done
+        from ..internal import internal_error
+
         return FileVerdict(problem=internal_error(error, verbose), failed=True, settled=False)
 
 

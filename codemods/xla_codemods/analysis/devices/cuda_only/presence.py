@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....flow.conditions import settled, truth
+from ....patterns import Pattern
 from ....records import NamedTuple
 from ...index import Index, build
 from ...nodes import walk
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from ...parsed_file import ParsedFile
     from ...scopes import Binding, Scope
 
-_QUESTION = re.compile(r"^(?:is|has)_\w+_(?:available|installed)$")
-_FLAG = re.compile(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)
+_QUESTION = Pattern(r"^(?:is|has)_\w+_(?:available|installed)$")
+_FLAG = Pattern(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)
 _EXITS = frozenset({"exit", "quit", "_exit", "error"})
 _LOGS = frozenset({"print", "warn", "warning", "info", "error", "critical", "log"})
 _MODULES = "sys.modules"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from ....flow.calls import call_with
 from ....flow.conditions import truth
+from ....patterns import Pattern
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
 from ...once import once
@@ -34,7 +34,7 @@ SETTERS = frozenset({"torch.cuda.set_stream", "torch.accelerator.set_stream"})
 # Methods whose names no other class of torch has; alone on a line they only order work.
 ORDERING = frozenset({"wait_stream", "wait_event", "record_stream"})
 _TAKING = frozenset({"wait_stream", "record_stream", "record", "wait"})
-_BLOCKING = re.compile(r"(?:, )?non_blocking=[\w.]+")
+_BLOCKING = Pattern(r"(?:, )?non_blocking=[\w.]+")
 _CALLED = frozenset({"wait_stream", "wait_event", "synchronize"})
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword as keywords
-import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, TypeGuard
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ....listened import LISTENED
+from ....patterns import Pattern
 from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, COMPREHENSIONS, walk
 from ...optimizers import is_scaler
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
-_SHOWN_AS_WRITTEN = re.compile(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
+_SHOWN_AS_WRITTEN = Pattern(r"[^=!<>]=\s*[}:!]")  # f"{loss.mean()=}"
 
 
 def made_later(

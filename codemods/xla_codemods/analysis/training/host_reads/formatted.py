@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from itertools import count, takewhile
-from string import Formatter
 from typing import TYPE_CHECKING
 
+from ....patterns import Pattern
 from ...nodes import walk
 from ...syntax import text_of
 from ..tensors.losses import losses
@@ -16,7 +15,7 @@ from ..turns import is_an_exit
 if TYPE_CHECKING:
     from ...script import Script
 
-_CONVERSION = re.compile(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
+_CONVERSION = Pattern(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
 _STEPS = frozenset({"backward", "optimizer_step", "step", "zero_grad"})
 _SHOWN = frozenset("float format int repr round str".split())
 
@@ -125,6 +124,8 @@ def _shows_numbers(node: ast.AST, shown: list[ast.expr]) -> bool:
             given = right.elts if isinstance(right, ast.Tuple) else [right]
             kinds = [kind in "deEfFgG" for kind in _CONVERSION.findall(text)]
         case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant(value=str(text)))):
+            from string import Formatter
+
             named = {str(k): one for k, one in enumerate(node.args)}
             named |= {str(keyword.arg): keyword.value for keyword in node.keywords}
             fields = [field for field in Formatter().parse(text) if field[1] is not None]

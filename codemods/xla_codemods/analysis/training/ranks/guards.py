@@ -145,7 +145,7 @@ def _last(node: ast.expr) -> str:
 
 _STARTS = ("spawn", "start_processes", "launch")
 _VARIABLE = Pattern(r"(?:^|_)RANK$|^SLURM_(?:PROCID|LOCALID)$")
-_ASKS = re.compile(r"environ|getenv|env", re.IGNORECASE)
+_ASKS = Pattern(r"environ|getenv|env", re.IGNORECASE)
 _FIRST = ast.Name("rank", ast.Load())  # what a started process gets as its first argument
 _UNKNOWN = ast.Name("?", ast.Load())
 
