@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,8 @@ from xla_migrate.verify.observe.numerics import device_random
 from xla_migrate.verify.observe.numerics.arithmetic import Computing, OneType, install, recurrent
 from xla_migrate.verify.observe.process import clock
 from xla_migrate.verify.observe.process.patching import Patches
+
+from ... import warm
 
 
 def gradients(of: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
@@ -198,3 +202,33 @@ def test_what_is_written_into_a_view_on_xla_stays() -> None:
         made.index_copy_(0, torch.tensor([0], device=device), torch.zeros(1, 2, device=device))
         found = moved.cpu().tolist(), made.cpu().tolist(), (moved + made).sum().item()
     assert found == ([[0, 0], [2, 2], [0, 0]], [[0, 0], [1, 1], [0, 1]], 7.0)
+
+
+_PRINT = """
+import torch
+{imported}
+torch.manual_seed(0)
+print(torch.ones(2))
+print(torch.full((2,), 2.0))
+"""
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "from xla_migrate.verify.observe.numerics.arithmetic import install\n"
+        "from xla_migrate.verify.observe.process.patching import Patches\n"
+        "install(Patches(), 'float64')",
+        "from xla_migrate.runtime.compiling.lines_on_native import install\ninstall()",
+    ],
+)
+def test_tensors_can_be_printed_in_a_mode_that_is_on_for_good(imported: str) -> None:
+    """torch frees a dispatch mode that nobody keeps when it prints a tensor, and ends the process."""
+    done = subprocess.run(
+        [warm.python(*warm.TORCH), "-c", _PRINT.format(imported=imported)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "tensor([1., 1.])\ntensor([2., 2.])\n"

@@ -20,10 +20,15 @@ _DEVICE = "PrivateUse1"  # the dispatch key of devices that a package brings
 _COMPOSED = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
 _STRUCTURED = "CompositeExplicitAutogradNonFunctional"  # calls the operation's `.out`
 
+# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
+_entered: list[TorchDispatchMode] = []
+
 
 def install() -> None:
     """Watch this thread, and the backward passes that it starts, from now on."""
-    _Watch().__enter__()  # type: ignore[no-untyped-call]
+    mode = _Watch()  # type: ignore[no-untyped-call]
+    mode.__enter__()  # type: ignore[no-untyped-call]
+    _entered.append(mode)
 
 
 class _Watch(TorchDispatchMode):

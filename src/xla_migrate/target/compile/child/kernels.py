@@ -27,6 +27,8 @@ _COMPOSITES = (
 _found: Counter[tuple[str, str, str, bool]] = Counter()
 _looked_up: set[str] = set()
 _unknown: set[str] = set()
+# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
+_entered: list[TorchDispatchMode] = []
 
 _Names = frozenset[str]
 # Called before an operation; what it returns is called after it, for the names of those without a kernel.
@@ -47,7 +49,9 @@ def watch(torch_xla: Any, target: str, listed: Sequence[str]) -> None:
         look: _Look = _Fallbacks(torch_xla._XLAC).look
     else:
         look = _before(_Kernels(names).missing if target == TPU else partial(_listed, names))
-    _Watch(look).__enter__()  # type: ignore[no-untyped-call]
+    mode = _Watch(look)
+    mode.__enter__()  # type: ignore[no-untyped-call]
+    _entered.append(mode)
     atexit.register(_tell)
 
 

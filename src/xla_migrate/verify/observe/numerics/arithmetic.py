@@ -48,6 +48,9 @@ _NO_ARITHMETIC = {torch.Tag.nondeterministic_seeded, torch.Tag.view_copy, torch.
 
 Written = list[tuple[torch.Tensor, torch.Tensor]]  # (a float32 tensor, what it becomes)
 
+# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
+_entered: list[Any] = []
+
 
 def install(patches: Patches, arithmetic: str, roughness: float = 0.0) -> None:
     """Compute in one of CHOICES from now on, for good."""
@@ -55,12 +58,18 @@ def install(patches: Patches, arithmetic: str, roughness: float = 0.0) -> None:
         raise ValueError(f"arithmetic must be one of {', '.join(CHOICES)}, not {arithmetic!r}")
     wide = arithmetic == "float64"
     if wide or roughness:
-        Computing(wide, roughness).__enter__()  # type: ignore[no-untyped-call]
+        _enter(Computing(wide, roughness))
     if wide:
         # oneDNN's recurrent layers know float32 alone.
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
-        OneType().__enter__()  # type: ignore[no-untyped-call]
+        _enter(OneType())
         recurrent(patches)
+
+
+def _enter(mode: Any) -> None:
+    """Enter `mode` for good."""
+    mode.__enter__()
+    _entered.append(mode)
 
 
 def recurrent(patches: Patches) -> None:
