@@ -178,7 +178,12 @@ def _device(values: Inference, node: ast.Call, scope: Scope) -> Value:
 
 def _factory(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Value:
     device = keyword(node, "device")
-    place = _default_place(values, dotted) if device is None else _moved_to(values, device, scope)
+    if device is not None:
+        place = _moved_to(values, device, scope)
+    elif any(k.arg is None for k in node.keywords):
+        place = _unpacked_place(values, node, scope)
+    else:
+        place = _default_place(values, dotted)
     made = Value(frozenset({TENSOR, *(place or ())}))
     dtype = keyword(node, "dtype")
     if dtype is not None:
@@ -201,6 +206,12 @@ def _default_place(values: Inference, dotted: str) -> frozenset[str]:
         if given is not None and ACCEL in (_moved_to(values, given, scope) or ()):
             return frozenset({ACCEL})
     return frozenset({HOST})
+
+
+def _unpacked_place(values: Inference, node: ast.Call, scope: Scope) -> frozenset[str]:
+    """Return the accelerator if `**options` of `node` surely name it; an entry may be added or changed later."""
+    options = [values.value(k.value, scope) for k in node.keywords if k.arg is None]
+    return join(*((each.fields or {}).get("device", UNKNOWN) for each in options)).kinds & {ACCEL}
 
 
 def _moved_to(values: Inference, device: ast.expr, scope: Scope) -> frozenset[str] | None:
@@ -342,6 +353,8 @@ def _tensor_method(
     if name == "to":
         target = node.args[0] if node.args else keyword(node, "device")
         place = _moved_to(values, target, scope) if target is not None else None
+        if target is None and node.keywords:
+            place = _unpacked_place(values, node, scope) or None
         if place is None or len(node.args) > 1 or keyword(node, "dtype") is not None:
             kinds -= {DOUBLE}
         if place is None:
