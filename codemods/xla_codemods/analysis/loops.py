@@ -32,6 +32,8 @@ _ONE_LOADER = Pattern(r"loader(?!s)|(?:^|_)dl(?:_|$)|(?:^|_)batches$", re.IGNORE
 # What happens in a loop: gradients are computed, an optimizer steps, a model is called, a step is marked.
 BACKWARD, STEP, FORWARD, MARK = "backward", "step", "forward", "mark"
 GRADIENTS = "gradients"  # requested by name: `torch.autograd.grad`
+ELSEWHERE = "elsewhere"  # a function of another module computes gradients
+TRAINING = frozenset({BACKWARD, STEP, ELSEWHERE})
 
 
 class LoopEffects(Protocol):
@@ -49,7 +51,7 @@ class LoopEffects(Protocol):
 
     @property
     def effects(self) -> frozenset[str]:
-        """Of `BACKWARD`, `STEP`, `FORWARD`, `MARK` and `GRADIENTS` those that happen in it."""
+        """Of `BACKWARD`, `STEP`, `FORWARD`, `MARK`, `GRADIENTS` and `ELSEWHERE` those that happen in it."""
         ...
 
 

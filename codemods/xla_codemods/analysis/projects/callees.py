@@ -16,7 +16,7 @@ from ..inference.values import CLASS
 from ..nodes import FUNCTIONS
 from ..once import once
 from ..scopes import Binding, FunctionNode, Scope
-from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of
+from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of, returned
 from .files import is_of_others
 
 if TYPE_CHECKING:
@@ -126,7 +126,25 @@ class Callees:
             found = self.class_of(index, func.value)
             return self.method(*found, func.attr) if found is not None else None
         made = self.class_of(index, func)
-        return self._first_method(*made, tuple(sorted(CALLED_AS_INSTANCE))) if made else None
+        if made is not None:
+            return self._first_method(*made, tuple(sorted(CALLED_AS_INSTANCE)))
+        return self._made(index, func)
+
+    def _made(self, index: Index, func: ast.expr) -> Target | None:
+        """Return the function that a function of another module makes: `step = make_step(model)`."""
+        for home, node in reach([(index, func)], lambda place: self._origins(*place)):
+            definition = home.value(node).definition
+            if isinstance(definition, FUNCTIONS):
+                return self.target(home, definition)
+        return None
+
+    def _origins(self, index: Index, node: ast.expr) -> list[tuple[Index, ast.expr]]:
+        """Return the expressions of the program whose value `node` may have, each with its module."""
+        dotted = index.dotted(node.func) if isinstance(node, ast.Call) else None
+        maker = self._imported(index, dotted) if dotted is not None else None
+        if maker is not None:
+            return [(maker.home, value) for value in returned(maker.function)]
+        return [(index, value) for value in sources(index, node)]
 
     def _first_method(
         self, index: Index, definition: ast.ClassDef, names: tuple[str, ...]

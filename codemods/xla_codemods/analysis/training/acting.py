@@ -15,7 +15,7 @@ from ..nodes import walk
 from ..once import once
 from ..syntax import is_literal
 from .steps import calls_of, is_of_an_optimizer
-from .training import BACKWARD, FORWARD, GRADIENTS, MARK, STEP, Loop, outside_loops
+from .training import FORWARD, GRADIENTS, MARK, TRAINING, Loop, outside_loops
 
 if TYPE_CHECKING:
     from ..parsed_file import ParsedFile
@@ -97,7 +97,7 @@ def _lacks_marks(script: Script, loop: Loop) -> bool:
     if not (inference or script.trains) or is_of_an_optimizer(script, loop.node):
         return False
     effects = loop.effects
-    if FORWARD not in effects or effects & {STEP, MARK, BACKWARD, GRADIENTS} or loop.fed:
+    if FORWARD not in effects or effects & {*TRAINING, MARK, GRADIENTS} or loop.fed:
         return False
     if is_part_of_a_model(script, loop):
         return False
@@ -145,7 +145,7 @@ def is_called_by_a_step(script: Script, loop: Loop) -> bool:
 
 def _trains(script: Script, node: ast.AST) -> bool:
     loop = script.training.by_node.get(node)
-    return loop is not None and bool(loop.effects & {BACKWARD, STEP})
+    return loop is not None and bool(loop.effects & TRAINING)
 
 
 def _forwards(script: Script, body: Iterable[ast.AST]) -> list[ast.Call]:
@@ -234,9 +234,7 @@ def is_part_of_a_step(script: Script, loop: Loop) -> bool:
         return True
     by_node = script.training.by_node
     around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
-    return any(loop.effects & {BACKWARD, STEP} for loop in around) or is_called_by_a_step(
-        script, loop
-    )
+    return any(loop.effects & TRAINING for loop in around) or is_called_by_a_step(script, loop)
 
 
 def _gradients_follow(script: Script, loop: Loop) -> bool:

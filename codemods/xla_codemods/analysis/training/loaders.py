@@ -16,7 +16,7 @@ from ...records import NamedTuple
 from ..frameworks.accelerator import uses_accelerate
 from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
-from ..loops import BACKWARD, FORWARD, PASSING, PASSING_METHODS, STEP, LoopEffects, outside_loops
+from ..loops import FORWARD, PASSING, PASSING_METHODS, TRAINING, LoopEffects, outside_loops
 from ..nodes import walk
 from ..scopes import Binding, Scope
 from ..syntax import keyword, name_of
@@ -231,7 +231,7 @@ class Feeding:
             return False  # a list or dict of this file's
         if self.is_called_a_loader(driver):
             return True
-        return bool(loop.effects & {BACKWARD, STEP, FORWARD}) and not gives_samples(
+        return bool(loop.effects & {*TRAINING, FORWARD}) and not gives_samples(
             loop.node, driver.node
         )
 
@@ -267,7 +267,7 @@ class Feeding:
         if flow.moves:
             return flow.moved or bool(flow.parts)
         whole = self.moves_of_whole_samples
-        return bool(whole) and bool(loop.effects & {BACKWARD, STEP, FORWARD})
+        return bool(whole) and bool(loop.effects & {*TRAINING, FORWARD})
 
     @cached_property
     def moves_in_loading(self) -> list[ast.Call]:

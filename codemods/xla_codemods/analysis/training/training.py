@@ -19,10 +19,12 @@ from ..inference import library_types
 from ..inference.values import ACCELERATOR, MODULE, SCALER, TENSOR
 from ..loops import (
     BACKWARD,
+    ELSEWHERE,
     FORWARD,
     GRADIENTS,
     MARK,
     STEP,
+    TRAINING,
     LoopNode,
     body_of,
     is_called_a_model,
@@ -33,6 +35,7 @@ from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..scopes import FunctionNode, Scope
 from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
+from .gradients_elsewhere import computes_gradients_elsewhere, may_compute_gradients_elsewhere
 from .loaders import Driver, Feeding
 from .passed_models import runs_a_passed_model
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
@@ -194,9 +197,12 @@ class Training:
 
     @cached_property
     def may_step(self) -> bool:
-        """True if anything in the file may compute gradients by `backward`, or step an optimizer."""
+        """True if anything that the file runs may compute gradients by `backward`, or step an optimizer."""
         return bool(
-            "backward" in self.script.source.names or self.steps or scaling_steps(self.script)
+            "backward" in self.script.source.names
+            or self.steps
+            or scaling_steps(self.script)
+            or self.script.cached(may_compute_gradients_elsewhere)
         )
 
     # Loops around a place.
@@ -269,13 +275,18 @@ class Training:
             return frozenset({GRADIENTS})
         if dotted is not None:
             is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
-            return frozenset({FORWARD}) if is_run else frozenset()
+            return frozenset({FORWARD}) if is_run else self._effects_elsewhere(call)
         function = self.script.function_of(func)
         if function is not None and not self.script.is_module(func):
             return self.function_effects(function)
         if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})
-        return frozenset({FORWARD}) if self.is_forward(call, scope) else frozenset()
+        forward = {FORWARD} if self.is_forward(call, scope) else set()
+        return self._effects_elsewhere(call) | forward
+
+    def _effects_elsewhere(self, call: ast.Call) -> frozenset[str]:
+        is_training = computes_gradients_elsewhere(self.script, call)
+        return frozenset({ELSEWHERE}) if is_training else frozenset()
 
     @cached_property
     def may_take_gradients(self) -> bool:
@@ -439,6 +450,7 @@ __all__ = [
     "MARK",
     "SCALER",
     "STEP",
+    "TRAINING",
     "Driver",
     "Loop",
     "Step",

@@ -20,10 +20,10 @@ from ..nodes import LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
-from ..syntax import evaluated, name_of
+from ..syntax import evaluated, name_of, returned
 from .acting import unmarked_evaluations
 from .tensors.computed import computing
-from .training import BACKWARD, STEP
+from .training import BACKWARD, STEP, TRAINING
 
 if TYPE_CHECKING:
     from ..script import Script
@@ -52,7 +52,7 @@ def turns(script: Script) -> tuple[Turn, ...]:
     found: list[Turn] = []
     if script.training.may_step:
         for loop in script.training.loops:
-            if isinstance(loop.node, LOOPS) and loop.effects & {STEP, BACKWARD}:
+            if isinstance(loop.node, LOOPS) and loop.effects & TRAINING:
                 found.append(Turn(loop.node, loop.node.body))
         found += [Turn(function, function.body) for function in _stepping(script)]
     found += [Turn(function, function.body) for function in computing(script) if function]
@@ -72,7 +72,7 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
     left = [
         function
         for function, _ in script.index.of(ast.FunctionDef)
-        if script.training.function_effects(function) & {STEP, BACKWARD}
+        if script.training.function_effects(function) & TRAINING
     ]
     index = script.index
     found = [
@@ -93,8 +93,13 @@ def _stepping(script: Script) -> list[ast.FunctionDef]:
 
 
 def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
-    """A whole step, from loss to update, that nothing here calls (`agent.update(batch)`), or that receives its loss."""
+    """A whole step, from loss to update, that nothing here calls (`agent.update(batch)`), or that receives its loss.
+
+    Or a function that computes gradients and is returned by the one around it: `return step`.
+    """
     effects = script.training.function_effects(function)
+    if BACKWARD in effects and _is_returned(script, function):
+        return True
     if not effects >= {STEP, BACKWARD} or function.name.startswith("test"):
         return False
     handed = {arg.arg for arg in (*function.args.posonlyargs, *function.args.args)}
@@ -103,6 +108,12 @@ def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
         if names & handed and script.function(call) is function:
             return True
     return not _is_named(script, function)
+
+
+def _is_returned(script: Script, function: FunctionNode) -> bool:
+    around = script.function(function)
+    values = returned(around) if around is not None else ()
+    return any(isinstance(v, ast.Name) and v.id == function.name for v in values)
 
 
 def _is_named(script: Script, function: ast.FunctionDef) -> bool:
@@ -124,7 +135,7 @@ def evaluating(script: Script) -> tuple[Turn, ...]:
         for loop in script.training.loops
         if isinstance(loop.node, LOOPS)
         and FORWARD in loop.effects
-        and not loop.effects & {STEP, BACKWARD, GRADIENTS}
+        and not loop.effects & {*TRAINING, GRADIENTS}
         and (loop.fed or loop in cut)
     )
 

@@ -89,6 +89,24 @@ def test_a_step_that_is_taken_once(called: str) -> None:
     assert "XLA503" not in {f.code for f in check(source.encode())}
 
 
+RETURNED = """import torch
+
+def make_step(model, update):
+    def step(x):
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        update()
+        print(loss.item())
+    return {returned}
+"""
+
+
+@pytest.mark.parametrize(("returned", "is_step"), [("step", True), ("model", False)])
+def test_a_step_that_a_function_makes_for_others(returned: str, is_step: bool) -> None:
+    found = check(RETURNED.format(returned=returned).encode())
+    assert ("XLA503" in {f.code for f in found}) is is_step
+
+
 OPTIMIZER = """import torch
 
 class Optimizer:

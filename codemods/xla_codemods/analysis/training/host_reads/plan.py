@@ -10,7 +10,7 @@ from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.closure import reach
 from ....records import NamedTuple
 from ...inference.library_types import RUNTIME
-from ...loops import BACKWARD, STEP
+from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk
 from ...syntax import position
 from ..acting import unmarked_evaluations
@@ -111,13 +111,13 @@ def _marks_steps(script: Script, node: ast.AST) -> bool:
     """Return True if a loop around `node` marks steps, or its function takes a step."""
     function = script.function(node)
     if function is not None and (
-        script.training.function_effects(function) & {STEP, BACKWARD}
+        script.training.function_effects(function) & TRAINING
         or script.callers.take_part_in_steps(function)
     ):
         return True
     loop, evaluations = script.training.loop_of(node), unmarked_evaluations(script)
     while loop is not None:
-        if loop.fed or loop.effects & {STEP, BACKWARD} or loop in evaluations:
+        if loop.fed or loop.effects & TRAINING or loop in evaluations:
             return True
         loop = script.training.loop_of(loop.node)
     return False

@@ -15,7 +15,7 @@ from ...scopes import Binding
 from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
-from ..training import BACKWARD, FORWARD, STEP
+from ..training import FORWARD, TRAINING
 from .drawing import draws_an_array, gives_drawn, is_drawing
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Counters:
             for loop in training.loops
             if isinstance(loop.node, LOOPS)
             and (
-                loop.effects & {STEP, BACKWARD}
+                loop.effects & TRAINING
                 or (
                     FORWARD in loop.effects
                     and (training.is_inference(loop.node) or acts(self.script, loop))

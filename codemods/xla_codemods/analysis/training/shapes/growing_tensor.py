@@ -12,7 +12,7 @@ from ...syntax import identifiers
 from ..acting import is_part_of_a_step
 from ..host_reads.fetching import reads_in_turns
 from ..tensors.device_tensors import may_be_read
-from ..training import BACKWARD, FORWARD, MARK, STEP
+from ..training import FORWARD, MARK, TRAINING
 
 if TYPE_CHECKING:
     from ...script import Script
@@ -31,7 +31,7 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
         for call, _ in script.index.calls_of(name):
             if _grown(script, script.parent(call)) is call:
                 loop = script.training.loop_of(call)
-                if loop is not None and loop.effects & {FORWARD, STEP, BACKWARD}:
+                if loop is not None and loop.effects & {*TRAINING, FORWARD}:
                     settled = _is_made_anew(script, call, loop.node) or _is_once(
                         script, call, loop.node
                     )
@@ -55,7 +55,7 @@ def _is_of_one_step(script: Script, call: ast.Call) -> bool:
     return (
         loop is not None
         and isinstance(loop.node, ast.For)
-        and not loop.effects & {BACKWARD, MARK, STEP}
+        and not loop.effects & {*TRAINING, MARK}
         and not script.training.is_inference(loop.node)
         and is_part_of_a_step(script, loop)
         and not any(loop.node in script.ancestors(read.node) for read in reads_in_turns(script))

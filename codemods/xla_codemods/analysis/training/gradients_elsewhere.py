@@ -1,0 +1,92 @@
+"""Calls that compute gradients in another module: `loss = trainer.step(batch)`, `step_fn(state, batch)`."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...flow.closure import reach
+from ..inference.values import CLASS, INSTANCE, MODULE
+from ..loops import outside_loops, scaled_by_name
+from ..once import once
+from ..projects.callees import Target, callees_of
+from ..scopes import FunctionNode
+from ..syntax import name_of
+
+if TYPE_CHECKING:
+    from ..parsed_file import ParsedFile
+    from ..projects.project import Modules
+
+_OF_CLASSES = frozenset({CLASS, INSTANCE, MODULE})
+_BACKWARD = "backward"
+_WORDS = (f"{_BACKWARD}(", "scaler(")
+
+
+def computes_gradients_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True if a function of another module that `call` runs computes gradients, outside its loops."""
+    if not may_compute_gradients_elsewhere(script) or _is_of_a_library(script, call.func):
+        return False
+    target = callees_of(script).called(script.index, call.func)
+    if target is None or target.home is script.index:
+        return False
+    known = _known(script)
+    if target.function not in known:
+        reached = reach([target], lambda each: _called(script, each))
+        known[target.function] = any(map(_is_backward, (c for t in reached for c in _calls(t))))
+    return known[target.function]
+
+
+def _is_of_a_library(script: ParsedFile, func: ast.expr) -> bool:
+    """Return True for functions of Python and installed packages, and for methods of tensors, texts, loaders, ..."""
+    dotted = script.dotted(func)
+    if dotted is not None:
+        return not script.project.has(dotted)
+    if isinstance(func, ast.Attribute):
+        kinds = script.value(func.value).kinds
+        return bool(kinds) and kinds.isdisjoint(_OF_CLASSES)
+    return isinstance(func, ast.Name) and hasattr(builtins, func.id)
+
+
+@once
+def may_compute_gradients_elsewhere(script: ParsedFile) -> bool:
+    """Return True if the file imports modules that compute gradients, directly or through others."""
+    if script.project.is_alone:
+        return False
+    modules, path = script.project.modules, script.project.path
+    return bool(modules.graph.loaded_by(path) & modules.having(_WORDS) - {path})
+
+
+def _loading_gradients(modules: Modules) -> frozenset[str]:
+    """Return the modules that load another one which computes gradients, or do so themselves."""
+
+    def found() -> frozenset[str]:
+        return frozenset().union(*map(modules.graph.loading, modules.having(_WORDS)))
+
+    return modules.remembered(("load modules that compute gradients", ""), found)
+
+
+@once
+def _known(script: ParsedFile) -> dict[FunctionNode, bool]:
+    """The functions of other modules that were asked about."""
+    return {}
+
+
+def _calls(target: Target) -> Iterator[ast.Call]:
+    """Yield the calls that each call of `target` makes once."""
+    nodes = outside_loops(target.function.body)
+    return (node for node in nodes if isinstance(node, ast.Call))
+
+
+def _called(script: ParsedFile, target: Target) -> Iterator[Target]:
+    if target.home.path not in _loading_gradients(script.project.modules):
+        return
+    for call in _calls(target):
+        found = callees_of(script).called(target.home, call.func)
+        if found is not None:
+            yield found
+
+
+def _is_backward(call: ast.Call) -> bool:
+    return name_of(call.func) == _BACKWARD or scaled_by_name(call) is not None
