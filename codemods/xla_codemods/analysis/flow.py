@@ -1,9 +1,9 @@
 """Find the bindings of a name that reach a use of the name.
 
 `x = x.to(device)` in a loop over `x`: what is read behind it is the new one, what is read in it the loop's. Judged by
-blocks: a binding that stands before the use, in the same block or in one around it, hides all before it; what stands
-between the two may have been run, and what stands in a loop around the use but not around the binding may have been
-run in the turn before.
+blocks: a statement that surely binds the name before the use, in the same block or in one around it, hides all bindings
+before it; what stands between the two may have been run, and what stands in a loop around the use but not around the
+binding may have been run in the turn before. A `with` runs its body, and an `if` one of its branches.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from .scopes import Binding, Scope
 
 _HEADED = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
 _BLOCKS = ("body", "orelse", "finalbody")
+# Statements whose blocks run at most once, and those that leave a block.
+_RUN_ONCE = (ast.With, ast.AsyncWith, ast.If, ast.Try, ast.ExceptHandler)
+_LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 # Bindings that leave something of the old value, or may not be run.
 _PARTIAL = frozenset({"augment", "delete", "except", "match"})
 
@@ -32,25 +35,24 @@ def reaching(
     if around is None:
         return bindings
     place = (use.lineno, use.col_offset)
-    last: Binding | None = None
-    for binding in bindings:
-        if _hides(binding, around, place, parents):
-            if last is None or _start(binding.node) >= _start(last.node):
-                last = binding
+    binding = {b.node for b in bindings if _is_complete(b)}
+    last: ast.AST | None = None
+    for each in bindings:
+        hiding = _hiding(each, binding, around, place, parents)
+        if hiding is not None and (last is None or _start(hiding) >= _start(last)):
+            last = hiding
     if last is None:
         return bindings
-    first = _start(last.node)
+    first = _start(last)
     loops = [
         n
         for n, child in around.items()
         if isinstance(n, LOOPS) and _start(n) > first and child is not getattr(n, "iter", None)
     ]
-    if isinstance(last.node, LOOPS) and last.how == "for":
-        loops = [n for n in loops if n is not last.node]
     return [
         b
         for b in bindings
-        if b is last
+        if b.node is last
         or (first < _start(b.node) < place and _is_run_before(b.node, around))
         or any(_start(n) <= _start(b.node) <= _end(n) for n in loops)
     ]
@@ -85,27 +87,64 @@ def _around(
     return chain
 
 
-def _hides(
+def _hiding(
     binding: Binding,
+    binders: set[ast.AST],
     around: Mapping[ast.AST, ast.AST],
     place: Place,
     parents: Mapping[ast.AST, ast.AST],
-) -> bool:
-    """True if `binding` was surely run before the use at `place`, and hides what was bound before it."""
+) -> ast.AST | None:
+    """Return the statement that surely bound the name before the use at `place`, by `binding` or in a branch next to it."""
     node = binding.node
     if binding.how == "parameter":
-        return True
+        return node
     if binding.how in _PARTIAL or not isinstance(node, ast.stmt):
-        return False
+        return None
     if node in around:  # the target of a loop or a `with`, in its body
-        return isinstance(node, _HEADED) and around[node] in node.body
-    if binding.how == "for" or (isinstance(node, ast.AnnAssign) and binding.value is None):
-        return False  # behind the loop: it may have had no turn
-    parent = parents.get(node)
-    if parent is None or parent not in around or _start(node) >= place:
-        return False
+        return node if isinstance(node, _HEADED) and around[node] in node.body else None
+    top: ast.AST = node
+    parent = parents[top]
+    while parent not in around:
+        if not isinstance(parent, _RUN_ONCE):
+            return None
+        top, parent = parent, parents[parent]
     child = around[parent]
-    return any(_holds(parent, block, node) and _holds(parent, block, child) for block in _BLOCKS)
+    same = any(_holds(parent, block, top) and _holds(parent, block, child) for block in _BLOCKS)
+    return _last_binding(top, binders) if same and _start(top) < place else None
+
+
+def _is_complete(binding: Binding) -> bool:
+    """True if the statement of `binding` binds the name whenever it runs: a loop may have no turn."""
+    is_bare = isinstance(binding.node, ast.AnnAssign) and binding.value is None
+    return binding.how not in _PARTIAL and binding.how != "for" and not is_bare
+
+
+def _last_binding(statement: ast.AST, binders: set[ast.AST]) -> ast.AST | None:
+    """Return the last statement of `statement` that surely binds the name, or None if it may run without it."""
+    match statement:
+        case _ if statement in binders:
+            return statement
+        case ast.With(body=body) | ast.AsyncWith(body=body):
+            return _last_of(body, binders)
+        case ast.If(body=body, orelse=orelse):
+            branches = [body, orelse]
+        case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=final):
+            if found := _last_of(final, binders):
+                return found
+            branches = [body + orelse, *(handler.body for handler in handlers)]
+        case _:
+            return None
+    is_bound = all(_leaves(b) or _last_of(b, binders) is not None for b in branches)
+    return statement if is_bound else None
+
+
+def _last_of(block: list[ast.stmt], binders: set[ast.AST]) -> ast.AST | None:
+    found = (_last_binding(statement, binders) for statement in reversed(block))
+    return next((each for each in found if each is not None), None)
+
+
+def _leaves(block: list[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], _LEAVING)
 
 
 def has_run(statement: ast.stmt, node: ast.AST, parents: Mapping[ast.AST, ast.AST]) -> bool:
