@@ -54,6 +54,23 @@ def accumulate(model, windows, optimizer):
     xla.mark_step()
 ```
 
+A number that has the name of the loss holds no graph:
+
+```python
+from xla_migrate import runtime as xla
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for x in xla.MpDeviceLoader(loader):
+        loss = model(x).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+        loss = xla.item(loss)
+        total += loss
+    return xla.arrived(total)
+```
+
 A sum that is reset after each optimizer step is not reported, because it holds only the batches
 of that step:
 
@@ -121,6 +138,7 @@ def growing_graph(script: Script) -> Iterator[Finding]:
                 part
                 for part in _kept_losses(statement)
                 if unparsed(part) in backwarded or is_term_of_a_loss(script, part)
+                if not _is_rebound_to_a_number(script, part)
             ]
             if not kept or statement in seen:
                 continue
@@ -269,14 +287,21 @@ def _is_kept_in_an_object(script: Script, kept: ast.Attribute, statement: ast.st
     return bool(made) and all(_is_empty(binding.part) for binding in made)
 
 
+def _is_rebound_to_a_number(script: Script, part: ast.expr) -> bool:
+    """True if `loss = loss.item()` is what `part` sees of the name on which `backward` was called."""
+    return isinstance(part, ast.Name) and all(
+        _is_read(binding.part) for binding in script.reaching(part)
+    )
+
+
 def _is_read(node: ast.expr | None) -> bool:
-    """`float(total) / n`, `total.item()`: a number, which holds no graph."""
+    """`float(total) / n`, `total.item()`, `loss.detach()`: what holds no graph."""
     match node:
-        case ast.BinOp(left=left):
-            return _is_read(left)
+        case ast.BinOp(left=inner) | ast.Subscript(value=inner):
+            return _is_read(inner)
         case ast.Call(func=ast.Name(id="float" | "int" | "round"), args=[_, *_]):
             return True
-        case ast.Call(func=ast.Attribute(attr="item"), args=[]):
+        case ast.Call(func=ast.Attribute(attr="item" | "detach" | "numpy" | "tolist")):
             return True
     return False
 
