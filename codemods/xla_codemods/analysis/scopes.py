@@ -300,11 +300,11 @@ def _from_star(name: str, module: Scope) -> str | None:
         if brought is None:
             is_sure = False
         else:
-            homes.add(brought)
+            homes.add(f"{star}.{name}" if brought == LOCAL else brought)
     homes.discard("")
     if not is_sure and not homes and name == "torch":
         return name
-    if len(homes) != 1 or LOCAL in homes:
+    if len(homes) != 1:
         return None
     (found,) = homes
     return found if is_sure or found in MODULES else None

@@ -9,6 +9,7 @@ from functools import cached_property
 from ..patterns import Pattern
 
 _WORD = Pattern(r"[^\W\d]\w*")
+_DEFINITION = Pattern(r"(?m)^(?:class|def) (\w+)")
 _FUNCTION = Pattern(r"\bdef (\w+)\(")
 _NONE: frozenset[str] = frozenset()
 
@@ -44,6 +45,11 @@ class Texts:
     def functions(self) -> frozenset[str]:
         """Return the names of all functions and methods that the files define."""
         return _NONE.union(*(_FUNCTION.findall(self.text(path)) for path in self.files))
+
+    @cached_property
+    def definitions(self) -> frozenset[str]:
+        """Return the names of all classes and functions that the files define at module level."""
+        return _NONE.union(*(_DEFINITION.findall(self.text(path)) for path in self.files))
 
     def having(self, parts: tuple[str, ...]) -> frozenset[str]:
         """Return the paths of the files that contain one of `parts`, also inside a longer word."""

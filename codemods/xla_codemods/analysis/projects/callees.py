@@ -110,9 +110,6 @@ class Callees:
         dotted = index.dotted(func)
         if dotted is not None:
             return self._imported(index, dotted)
-        if isinstance(func, ast.Name) and index.scope(func).find(func.id) is None:
-            brought = (self._imported(index, f"{home}.{func.id}") for home in index.module.stars)
-            return next((target for target in brought if target is not None), None)
         if isinstance(func, ast.Attribute) and _is_super(func.value):
             around = index.class_around(func)
             return self.method(index, around, func.attr, 1) if around is not None else None

@@ -369,7 +369,8 @@ class Project:
 
     def starred(self, home: str, name: str) -> str | None:
         """See `Modules.starred`."""
-        if name not in _interesting() and not self.hands_on(name):
+        known = name in _interesting() or self.hands_on(name)
+        if not known and name not in self.modules.definitions:
             return None
         return self.modules.starred(home, name, self.path)
 

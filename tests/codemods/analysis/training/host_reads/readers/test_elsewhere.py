@@ -81,6 +81,18 @@ def test_meters_of_other_modules(line: str, after: str) -> None:
     assert "return xla.arrived(losses.avg)" in found
 
 
+def test_meters_that_a_star_import_brings() -> None:
+    files = {
+        "train.py": TRAIN.format(line=METERED).replace("import AverageMeter, show", "import *"),
+        "tools/__init__.py": "",
+        "tools/utils.py": METER.format(first="pass", more="", function=SHOW),
+    }
+    modules = Modules({name: textwrap.dedent(text).encode() for name, text in files.items()})
+    project = Project(modules, "train.py")
+    found = migrate(modules.files["train.py"], Options(), "train.py", project).data.decode()
+    assert "losses.update(xla.item(loss), x.size(0))" in found
+
+
 @pytest.mark.parametrize(
     "change",
     [
