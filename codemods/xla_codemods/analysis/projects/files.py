@@ -96,7 +96,28 @@ class ProjectFiles(Texts):
     @cached_property
     def graph(self) -> ImportGraph:
         """Which file imports which; with a file the packages around it are imported."""
-        return ImportGraph({path: set(self._imported(path)) for path in self.files})
+        imported = {path: set(self._imported(path)) for path in self.files}
+        known = set[str]().union(*imported.values())
+        for path in self.having(("import_module(", "__import__(")):
+            imported[path] |= {p for p in self._loaded_by_name(path) if p not in known} - {path}
+        return ImportGraph(imported)
+
+    def _loaded_by_name(self, path: str) -> Iterator[str]:
+        """Yield the modules that `import_module(args.model)` or `import_module("models." + name)` may load.
+
+        All of a package that is written out, and otherwise those whose name is a text of the file.
+        """
+        text = self.text(path)
+        for head in _BY_NAME.compiled.findall(text):
+            package = head.rstrip(".").replace(".", "/")
+            for module in self.files if head.endswith(".") else ():
+                if f"/{module}".rpartition("/")[0].endswith(f"/{package}"):
+                    yield module
+            for name in () if head else _QUOTED.compiled.findall(text):
+                if (found := self.locate(name, path)) is not None and not found[1]:
+                    yield found[0]
+                elif "." not in name and name != "__main__":
+                    yield from (m for m in self.files if m.endswith(f"/{name}.py"))
 
     def _imported(self, path: str) -> Iterator[str]:
         for home, name, _ in self.imports(path):
@@ -124,6 +145,8 @@ _IMPORT = Pattern(
     re.MULTILINE,
 )
 _COMMENT = Pattern(r"#[^\n]*")
+_BY_NAME = Pattern(r"(?:import_module|__import__)\(\s*(?:f?[\"']([\w.]*))?")
+_QUOTED = Pattern(r"[\"']([A-Za-z_][\w.]*)[\"']")
 
 
 class Import(NamedTuple):

@@ -521,6 +521,49 @@ SAMPLED = """
     """
 
 
+@pytest.mark.parametrize(
+    ("load", "loads"),
+    [
+        ("import_module(name or 'net')", True),
+        ("__import__(name or 'net')", True),
+        ("import_module(name or 'other')", False),
+        ("import_module('models.' + name)", True),
+        ("import_module(f'models.{name}')", True),
+        ("import_module('others.' + name)", False),
+    ],
+)
+def test_modules_that_a_program_loads_by_name(load: str, loads: bool) -> None:
+    program = f"""
+        from importlib import import_module
+        import torch
+
+        def main(name, loader):
+            model = {load}.Net().cuda()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for x in loader:
+                model(x.cuda()).mean().backward()
+                optimizer.step()
+        """
+    net = """
+        import torch
+
+        def squared(x):
+            return torch.sum(x * x, -1)
+
+        def far(x, n):
+            order = torch.arange(n).to(x.device).view(1, n)
+            distance = squared(x)
+            order[distance > 3] = n
+            return order
+
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return far(x, 4) * x
+        """
+    found = after({"train.py": program, "models/net.py": net})
+    assert ("xla.assign(order, distance > 3, n)" in found["models/net.py"]) is loads
+
+
 def test_a_model_that_names_no_device_samples_on_that_of_its_program() -> None:
     """On XLA a slice from further back than the text is long raises."""
     train = "from model import LM\nLM().cuda()(x).sum().backward()\n"
