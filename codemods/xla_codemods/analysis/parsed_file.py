@@ -25,7 +25,7 @@ from .inference.values import (
     TENSOR,
     Value,
 )
-from .nodes import FUNCTIONS, walk
+from .nodes import FUNCTIONS, NAMED
 from .projects.callers import Callers
 from .projects.project import Modules, Project
 from .scopes import FunctionNode, Scope, resolve
@@ -159,17 +159,13 @@ class ParsedFile(Tree):
     @cached_property
     def _names(self) -> frozenset[str | None]:
         """The names that the file binds or reads."""
-        found: set[str | None] = set()
-        for node in walk(self.tree):
-            match node:
-                case ast.Name():
-                    found.add(node.id)
-                case ast.alias():
-                    found.update((node.name, node.name.partition(".")[0], node.asname))
-                case ast.arg():
-                    found.add(node.arg)
-                case _:
-                    found.add(getattr(node, "name", None))
+        index = self.index
+        found: set[str | None] = {node.id for node, _ in index.of(ast.Name)}
+        found.update(node.arg for node, _ in index.of(ast.arg))
+        for alias, _ in index.of(ast.alias):
+            found.update((alias.name, alias.name.partition(".")[0], alias.asname))
+        for kind in (*NAMED, ast.ExceptHandler, ast.MatchAs, ast.MatchStar):
+            found.update(node.name for node, _ in index.of(kind))  # type: ignore[attr-defined]
         return frozenset(found)
 
     def spell(self, dotted: str, scope: Scope) -> str:

@@ -10,7 +10,6 @@ from ...catalog.torch_xla import REMOVED_ARGUMENTS
 from ...edits import Edit, Replace
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
-from ..nodes import walk
 from ..once import once
 from ..scopes import STAR_EXPORTS
 from ..syntax import name_of, root_of, unparsed
@@ -52,17 +51,13 @@ def is_written_by_hand(script: Script) -> bool:
     """
     if not script.source.mentions("torch_xla") or "torch_xla" not in script.source.text:
         return False
-    nodes = walk(script.tree)
-    homes = _imports(nodes)
+    homes = _imports(script)
     if not homes or RUNTIME in homes.values():
         return False
     # A name that stands for one of these by itself may be another: `from torch_xla import sync as wait`.
-    uses = [
-        n
-        for n in nodes
-        if (isinstance(n, ast.Attribute) and n.attr in _LAST_NAMES)
-        or (isinstance(n, ast.Name) and n.id in homes)
-    ]
+    uses: list[ast.Attribute | ast.Name]
+    uses = [n for home in homes for n, _ in script.index.names(home)]
+    uses += (n for n, _ in script.index.of(ast.Attribute) if n.attr in _LAST_NAMES)
     return any(_dotted(n, homes) in _NAMES for n in uses) and not uses_accelerate(script)
 
 
@@ -71,7 +66,7 @@ def undecided(script: Script) -> list[ast.Attribute | ast.Name]:
     """What looks like torch_xla's and may be something else, first of each name: `xm` is a class of the file's, too."""
     if not is_written_by_hand(script):
         return []
-    homes = _imports(walk(script.tree))
+    homes = _imports(script)
     found: dict[str, ast.Attribute | ast.Name] = {}
     names: list[tuple[ast.Attribute | ast.Name, Scope]]
     names = [*script.index.of(ast.Attribute), *script.index.of(ast.Name)]
@@ -102,29 +97,30 @@ def as_written_by_hand(
     return [f._replace(edits=(), safety=None) if f.edits else f for f in kept]
 
 
-def _imports(nodes: list[ast.AST]) -> dict[str, str]:
+@once
+def _imports(script: Script) -> dict[str, str]:
     """What the names that stand for parts of torch_xla, or for the runtime, stand for; imports at any depth count."""
     homes: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.partition(".")[0] == "torch_xla":
-                    homes[alias.asname or "torch_xla"] = alias.name if alias.asname else "torch_xla"
-                elif alias.name == VENDORED:
-                    homes[alias.asname or VENDORED] = RUNTIME
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            if node.names[0].name == "*":
-                brought = STAR_EXPORTS.get(node.module or "", ())
-                homes.update((name, f"{node.module}.{name}") for name in brought)
-                continue
-            for alias in node.names:
-                dotted = f"{node.module}.{alias.name}"
-                if dotted.startswith("torch_xla.") or dotted == RUNTIME:
-                    homes[alias.asname or alias.name] = dotted
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
-            home = _dotted(node.value, homes)  # `xm = torch_xla.core.xla_model`
+    index = script.index
+    for alias in (alias for node, _ in index.of(ast.Import) for alias in node.names):
+        if alias.name.partition(".")[0] == "torch_xla":
+            homes[alias.asname or "torch_xla"] = alias.name if alias.asname else "torch_xla"
+        elif alias.name == VENDORED:
+            homes[alias.asname or VENDORED] = RUNTIME
+    for node in (node for node, _ in index.of(ast.ImportFrom) if not node.level):
+        if node.names[0].name == "*":
+            brought = STAR_EXPORTS.get(node.module or "", ())
+            homes.update((name, f"{node.module}.{name}") for name in brought)
+            continue
+        for alias in node.names:
+            dotted = f"{node.module}.{alias.name}"
+            if dotted.startswith("torch_xla.") or dotted == RUNTIME:
+                homes[alias.asname or alias.name] = dotted
+    for statement, _ in index.of(ast.Assign):
+        if isinstance(statement.value, ast.Attribute):
+            home = _dotted(statement.value, homes)  # `xm = torch_xla.core.xla_model`
             if home.rpartition(".")[2].islower():
-                homes.update((t.id, home) for t in node.targets if isinstance(t, ast.Name))
+                homes.update((t.id, home) for t in statement.targets if isinstance(t, ast.Name))
     return homes
 
 

@@ -69,7 +69,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import is_written_by_hand
-from ...analysis.nodes import walk
+from ...analysis.syntax import packages
 from ...finding import INFO, Finding
 from ...rule import Rule
 
@@ -83,14 +83,8 @@ RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO, words=("torch_xla
 def hand_written(script: Script) -> Iterator[Finding]:
     if script.origin or not is_written_by_hand(script):
         return
-    first = next(n for n in walk(script.tree) if _brings_torch_xla(n))
+    imports = (*script.index.of(ast.Import), *script.index.of(ast.ImportFrom))
+    brought = (node for node, _ in imports if "torch_xla" in packages(node))
+    first = min(brought, key=lambda node: node.lineno)
     message = "the file is written for torch_xla by hand and is not rewritten: use `--from torch_xla` to rewrite it to the runtime"
     yield RULE.finding(script, first, message)
-
-
-def _brings_torch_xla(node: ast.AST) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return not node.level and (node.module or "").partition(".")[0] == "torch_xla"
-    return isinstance(node, ast.Import) and any(
-        alias.name.partition(".")[0] == "torch_xla" for alias in node.names
-    )

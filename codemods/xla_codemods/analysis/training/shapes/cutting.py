@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from ....flow.calls import call_with, receives
@@ -30,14 +29,18 @@ def cuts(script: Script) -> Iterator[ast.expr]:
     """Yield slices that cut a batch to its longest sample, in each step or in the collate function."""
     if not script.source.mentions(*_LONGEST):
         return
-    bodies = (n for f in collating(script) for n in walk(f))
-    steps = (n for n, _ in in_each_turn(script, (*turns(script), *evaluating(script))))
+    index = script.index
+    nodes: list[ast.Subscript | ast.Call] = [node for node, _ in index.of(ast.Subscript)]
+    nodes += (call for call, _ in index.calls_of("narrow"))
+    edges = {n: e for n in nodes for e in _lengths(script, n) if _is_longest(script, e)}
+    if not edges:
+        return
+    bodies = {n for f in collating(script) for n in walk(f)}
+    turn = dict(in_each_turn(script, (*turns(script), *evaluating(script))))
     found: dict[tuple[ast.AST | None, str], ast.expr] = {}
-    for node in (*steps, *bodies):
-        if isinstance(node, (ast.Subscript, ast.Call)):
-            edges = (edge for edge in _lengths(script, node) if _is_longest(script, edge))
-            for edge in islice(edges, 1):
-                found.setdefault((script.function(node), ast.unparse(edge)), node)
+    for node, edge in edges.items():
+        if node in turn or node in bodies:
+            found.setdefault((script.function(node), ast.unparse(edge)), node)
     yield from found.values()
 
 
