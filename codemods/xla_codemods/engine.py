@@ -343,7 +343,9 @@ class _Dispatch:
             (rule.words, rule.file_checks, name) for rule in rules for name in rule.file_checks
         ]
         self.fallback_checks = [
-            (rule.fallback_checks, name) for rule in rules for name in rule.fallback_checks
+            (rule.words, rule.fallback_checks, name)
+            for rule in rules
+            for name in rule.fallback_checks
         ]
         self.of_leftovers = [rule for rule in rules if rule.leftovers]
         self.fallback_codes = frozenset(
@@ -365,8 +367,9 @@ class _Dispatch:
         return list(found.values())
 
     def _at_fallbacks(self, script: Script, unhandled: Unhandled) -> Iterable[Finding]:
-        for checks, name in self.fallback_checks:
-            yield from checks[name](script, unhandled)
+        for words, checks, name in self.fallback_checks:
+            if unhandled.uses or not words or script.source.mentions(*words):
+                yield from checks[name](script, unhandled)
         for rule in self.of_leftovers if unhandled.uses else ():
             yield from leftovers(rule, script, unhandled, rule.leftovers)
 

@@ -12,8 +12,8 @@ from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.nodes import NAMED
 from .analysis.syntax import imported_as, used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
-from .catalog.cuda import OF_A_MODULE
 from .catalog.families import is_cuda_only
+from .catalog.row import OF_A_MODULE
 from .edits import DropAlias, Edit, remove
 from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
 from .patterns import Pattern

@@ -88,7 +88,7 @@ class Rule:
             first: True if an error of this rule stops the migration: it is listed before the file's other findings.
             of_what_runs: True if the rule reports nothing in code that XLA never runs, for example in a branch for CUDA.
             words: parts of names, in small letters. The checks of nodes and of the file run only in files that mention
-                one of them.
+                one of them; fallbacks also run in files with uses that no rule reports.
             leftovers: the effort of findings at CUDA-only names that the catalog assigns to the rule and that no other
                 check reports; "" for no such findings.
         """

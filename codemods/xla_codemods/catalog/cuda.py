@@ -8,6 +8,7 @@ from .row import (
     CONTEXT,
     HARMLESS,
     NONE,
+    OF_A_MODULE,
     RAISES,
     REMOVED,
     RENAMED,
@@ -334,8 +335,6 @@ TYPED: tuple[Row, ...] = (
         },
     ),
 )
-
-OF_A_MODULE = "replace each of its names that the script uses"
 
 MODULES: tuple[Row, ...] = (
     *rows(

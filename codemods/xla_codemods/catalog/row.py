@@ -20,6 +20,8 @@ ARGUMENTS = "arguments differ"
 CONTEXT = "depends on context"
 NONE = "absent"
 
+OF_A_MODULE = "replace each of its names that the script uses"  # the note of a module
+
 # What happens on XLA if it is left as it is.
 RAISES = "raises"
 SILENT = "silently wrong"

@@ -174,7 +174,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("precision.float64", {'code': 'XLA209', 'name': 'float64', 'severity': 'warning'},
 "calls: torch{as_tensor asarray set_default_dtype set_default_tensor_type tensor}; methods: {cuda "
 "double to type}; named: keyword{dtype}"),
-("precision.bf16_supported", {'code': 'XLA210', 'name': 'bf16-supported'},
+("precision.bf16_supported", {'code': 'XLA210', 'name': 'bf16-supported', 'words': ('bf16',)},
 "both: torch.cuda{is_bf16_supported}; calls: transformers{is_torch_bf16_gpu_available} "
 "transformers.utils.import_utils{is_torch_bf16_gpu_available} "
 "transformers.utils{is_torch_bf16_gpu_available}; nodes: {BoolOp}"),
@@ -437,7 +437,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "pytorch_lightning.trainer{Trainer}; subclasses: lightning{Fabric Trainer} "
 "lightning.fabric{Fabric} lightning.pytorch{Trainer} lightning.pytorch.trainer{Trainer} "
 "lightning_fabric{Fabric} pytorch_lightning{Trainer} pytorch_lightning.trainer{Trainer}"),
-("frameworks.deepspeed", {'code': 'XLA804', 'name': 'deepspeed', 'effort': 'high'},
+("frameworks.deepspeed", {'code': 'XLA804', 'name': 'deepspeed', 'effort': 'high', 'words': ('deepspeed',)},
 "fallback_checks: {deepspeed}"),
 ("frameworks.horovod", {'code': 'XLA805', 'name': 'horovod', 'effort': 'medium', 'leftovers': 'medium'},
 "methods: {skip_synchronize synchronize}"),
@@ -582,7 +582,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "both: torch.utils.cpp_extension{CUDAExtension}; calls: ctypes{CDLL} ctypes.cdll{LoadLibrary} "
 "torch.utils.cpp_extension{load load_inline}; references: torch.utils.cpp_extension{CUDA_HOME "
 "CUDNN_HOME}"),
-("absent.triton_kernel", {'code': 'XLA903', 'name': 'triton-kernel', 'effort': 'high'},
+("absent.triton_kernel", {'code': 'XLA903', 'name': 'triton-kernel', 'effort': 'high', 'words': ('triton',)},
 "both: helion{kernel} triton{jit} triton.runtime.jit{jit}; fallback_checks: {other_kernels}"),
 ("absent.flash_attention", {'code': 'XLA904', 'name': 'flash-attention', 'words': ('flash',), 'leftovers': 'high'},
 "calls: flash_attn{flash_attn_func flash_attn_kvpacked_func flash_attn_qkvpacked_func} "
@@ -597,13 +597,13 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: importlib{import_module}"),
 ("absent.dali", {'code': 'XLA907', 'name': 'dali', 'effort': 'high', 'leftovers': 'high'},
 ""),
-("absent.tensorrt", {'code': 'XLA908', 'name': 'tensorrt', 'effort': 'high'},
+("absent.tensorrt", {'code': 'XLA908', 'name': 'tensorrt', 'effort': 'high', 'words': ('tensorrt',)},
 "fallback_checks: {tensorrt}"),
 ("absent.cupy", {'code': 'XLA909', 'name': 'cupy', 'effort': 'high', 'leftovers': 'high'},
 ""),
 ("absent.transformer_engine", {'code': 'XLA910', 'name': 'transformer-engine', 'effort': 'high', 'leftovers': 'high'},
 ""),
-("absent.nccl", {'code': 'XLA911', 'name': 'nccl', 'effort': 'high'},
+("absent.nccl", {'code': 'XLA911', 'name': 'nccl', 'effort': 'high', 'words': ('nccl',)},
 "calls: torch.distributed{DeviceMesh init_device_mesh} torch.distributed.device_mesh{DeviceMesh "
 "init_device_mesh} torch.distributed.tensor{DeviceMesh}; fallback_checks: {nccl}"),
 ("absent.environment", {'code': 'XLA912', 'name': 'cuda-environment', 'severity': 'warning'},

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...catalog.torch_xla import REMOVED_ARGUMENTS
 from ...edits import Edit, Replace
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
@@ -157,6 +156,8 @@ def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
 
 def is_refused(script: Script, call: ast.Call, scope: Scope) -> bool:
     """Return True if torch_xla 2.9 no longer takes these arguments: the call is reported and kept."""
+    from ...catalog.torch_xla import REMOVED_ARGUMENTS
+
     refused = REMOVED_ARGUMENTS.get(script.dotted(call.func, scope) or "", {})
     first = (
         call.args[0] if call.args and "devkind" in refused else None

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA911", "nccl", effort=HIGH)
+RULE = Rule("XLA911", "nccl", effort=HIGH, words=("nccl",))
 
 
 _ASKED = "no process group of XLA devices has this backend, so the test is False: use `xla.is_available()` if the test is for an accelerator"

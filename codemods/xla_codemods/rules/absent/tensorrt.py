@@ -50,7 +50,7 @@ from ...rule import Rule, Unhandled
 if TYPE_CHECKING:
     from ...analysis.script import Script
 
-RULE = Rule("XLA908", "tensorrt", effort=HIGH)
+RULE = Rule("XLA908", "tensorrt", effort=HIGH, words=("tensorrt",))
 
 
 @RULE.fallback

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import FunctionNode, Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA903", "triton-kernel", effort=HIGH)
+RULE = Rule("XLA903", "triton-kernel", effort=HIGH, words=("triton",))
 
 _JIT = "triton.jit"
 

@@ -112,7 +112,7 @@ if TYPE_CHECKING:
     from ...analysis.cuda_names import Import
     from ...analysis.script import Script
 
-RULE = Rule("XLA804", "deepspeed", effort=HIGH)
+RULE = Rule("XLA804", "deepspeed", effort=HIGH, words=("deepspeed",))
 
 _HOME = "xla_migrate.runtime.compat.deepspeed"
 _MODULES = ("deepspeed", "deepspeed.zero")

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from ...analysis.scopes import Scope
     from ...analysis.script import Script
 
-RULE = Rule("XLA210", "bf16-supported")
+RULE = Rule("XLA210", "bf16-supported", words=("bf16",))
 
 _MESSAGE = "the call returns False on an XLA host: use `xla.is_bf16_supported`"
 _VERSIONS = frozenset(

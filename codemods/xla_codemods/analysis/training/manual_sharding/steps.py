@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from ...nodes import walk
 from ..training import Step, outside_loops
 from .calls import may_be_in_the_project, may_have_some
-from .models import LeftModels, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ....finding import Finding
     from ...script import Script
+    from .models import LeftModels, Why
 
 # What rules find of a step, as they say (`Rule.of_step`).
 _STEP, _MARK, _PRECISION, _FILE, _WRAPPER = "step", "mark", "precision", "file", "wrapper"
@@ -41,8 +41,9 @@ def without_manual_steps(
     """
     if not found or not any(f.edits and f.code in of_steps for f in found) or not _may_have(script):
         return found
-    models = LeftModels(script)
-    return _Left(script, models, of_steps).of(found)
+    from .models import LeftModels
+
+    return _Left(script, LeftModels(script), of_steps).of(found)
 
 
 def _may_have(script: Script) -> bool:
