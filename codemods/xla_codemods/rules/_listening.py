@@ -286,16 +286,15 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("step.early_slice", {'code': 'XLA517', 'name': 'early-slice', 'of_what_runs': True},
 "file_checks: {early_slice}"),
 ("step.cpu_fallback", {'code': 'XLA518', 'name': 'cpu-fallback', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
-"calls: torch{corrcoef cov digamma frexp gcd heaviside i0 igamma istft lgamma logcumsumexp median "
-"mode mvlgamma nanmedian nextafter poisson polar polygamma qr stft} torch.distributions{Beta "
-"Binomial Cauchy Chi2 Dirichlet Gamma LowRankMultivariateNormal MultivariateNormal "
-"NegativeBinomial Poisson StudentT} torch.fft{fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn "
-"rfft rfft2 rfftn} torch.linalg{cholesky det eig eigvals lstsq lu lu_factor matrix_exp qr solve "
-"solve_triangular} torch.nn{AdaptiveMaxPool3d CTCLoss EmbeddingBag FractionalMaxPool2d "
-"MultiLabelMarginLoss RReLU} torch.nn.functional{adaptive_max_pool3d ctc_loss embedding_bag "
-"fractional_max_pool2d interpolate multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx "
-"i0e i1 log_ndtr multigammaln ndtri polygamma zeta}; methods: {cauchy_ digamma geometric_ istft "
-"lgamma log_normal_ logcumsumexp median mode nanmedian stft}"),
+"calls: torch{corrcoef cov frexp gcd heaviside i0 igamma istft logcumsumexp median mode nanmedian "
+"nextafter poisson polar qr stft} torch.distributions{Beta Binomial Cauchy Chi2 Dirichlet Gamma "
+"LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT} torch.fft{fft "
+"fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn} torch.linalg{cholesky det eig "
+"eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular} torch.nn{AdaptiveMaxPool3d "
+"CTCLoss EmbeddingBag FractionalMaxPool2d MultiLabelMarginLoss RReLU} "
+"torch.nn.functional{adaptive_max_pool3d ctc_loss embedding_bag fractional_max_pool2d interpolate "
+"multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx i0e i1 log_ndtr ndtri zeta}; "
+"methods: {cauchy_ geometric_ istft log_normal_ logcumsumexp median mode nanmedian stft}"),
 ("step.moving_store", {'code': 'XLA519', 'name': 'moving-store', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "file_checks: {moving_store}"),
 ("step.pooling_divisor", {'code': 'XLA520', 'name': 'pooling-divisor', 'severity': 'warning', 'of_what_runs': True},

@@ -373,7 +373,7 @@ def _fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
         ),
     }
     cases |= _other_fallbacks(device, square, positive)
-    for name in ("digamma", "lgamma", "median", "mode", "nanmedian"):
+    for name in ("median", "mode", "nanmedian"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(square.abs())
         cases[f".{name}"] = lambda name=name: getattr(square.abs(), name)()
     for name in ("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "irfft", "irfft2", "irfftn"):
@@ -405,11 +405,7 @@ def _other_fallbacks(
             positive, square, upper=True
         ),
         "torch.qr": lambda: torch.qr(square),
-        "torch.special.multigammaln": lambda: torch.special.multigammaln(likely + 4, 2),
-        "torch.special.polygamma": lambda: torch.special.polygamma(1, likely),
         "torch.special.zeta": lambda: torch.special.zeta(likely + 2, likely + 1),
-        "torch.mvlgamma": lambda: torch.mvlgamma(likely + 4, 2),
-        "torch.polygamma": lambda: torch.polygamma(1, likely),
         "torch.igamma": lambda: torch.igamma(likely, likely),
         "torch.gcd": lambda: torch.gcd(labels, labels),
         ".cauchy_": lambda: likely.clone().cauchy_(),

@@ -36,6 +36,24 @@ def _weights(x: torch.Tensor) -> torch.Tensor:
     return x.flatten()[40:52] - 0.5
 
 
+def _renormed(x: torch.Tensor) -> torch.Tensor:
+    """Rows that are looked up are shortened to a norm of 1 before they are; the others are not."""
+    weight = x.reshape(24, 12) * 1
+    rows = F.embedding(torch.tensor([[3, 5], [3, 0]], device=x.device), weight, max_norm=1.0)
+    return torch.cat([rows.flatten(0, 1), weight])
+
+
+def _encoded(x: torch.Tensor) -> torch.Tensor:
+    layer = nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval().requires_grad_(False)
+    for k, weight in enumerate(encoder.parameters()):
+        weight.copy_(torch.linspace(-1, 1, weight.numel()).view(weight.shape).roll(k))
+    padded = x[0].sum(-1) > 4
+    with torch.no_grad():
+        found = encoder.to(x.device)(x[0].detach(), src_key_padding_mask=padded)
+    return x[0] * found.masked_fill(padded.unsqueeze(-1), 0)
+
+
 def _found(x: torch.Tensor, sequence: torch.Tensor, **how: Any) -> torch.Tensor:
     return x * torch.searchsorted(sequence, x.detach().flip(0).contiguous(), **how)
 
@@ -61,6 +79,7 @@ CASES: dict[str, Case] = {
     ),
     "_embedding_bag with the last offset": lambda x: _bags(x, 12, include_last_offset=True),
     "_embedding_bag_forward_only": lambda x: x[0, 0, 0, 0] * _bags(x.detach()),
+    "_nested_tensor_from_mask_left_aligned": _encoded,
     "_weight_norm_interface": lambda x: torch._weight_norm(x, x.mean((1, 2, 3), True), 0),
     "_weight_norm_interface of the last": lambda x: torch._weight_norm(x, x[:1, :1, :1] * 2, 3),
     "_cdist_forward": lambda x: torch.cdist(x, x.flip(-1)),
@@ -76,6 +95,7 @@ CASES: dict[str, Case] = {
     "col2im": lambda x: F.fold(x.reshape(2, 16, 9), (6, 6), 2, stride=2),
     "copysign": lambda x: torch.copysign(x, x.flip(0).detach() - 0.5),
     "copysign of a number": lambda x: torch.copysign(x, -0.0),
+    "embedding_renorm_": _renormed,
     "fmax": lambda x: torch.fmax(_with_gaps(x), x.flip(0)),
     "fmin": lambda x: torch.fmin(x, _with_gaps(x.flip(0))),
     "glu": lambda x: F.glu(x, 1),
@@ -107,6 +127,7 @@ CASES: dict[str, Case] = {
     ),
     "sinc": lambda x: torch.sinc(x),
     "special_entr": lambda x: torch.special.entr(x),
+    "vdot": lambda x: torch.vdot(x.flatten(), x.flip(0).flatten()),
     "unfold_backward": lambda x: x.unfold(2, 3, 2).mean(-1),
     "unfold_copy": lambda x: x.unfold(1, 2, 1) * x[:, :3].unsqueeze(-1),
     "unfold_copy of windows": lambda x: x.unfold(-1, 3, 1).unfold(2, 4, 2) * 2,

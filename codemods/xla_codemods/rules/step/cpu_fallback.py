@@ -80,7 +80,7 @@ RULE = Rule(
 
 _LINALG = "cholesky det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
 _FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
-_SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr multigammaln ndtri polygamma zeta".split()
+_SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr ndtri zeta".split()
 _DISTRIBUTIONS = (
     "Beta Binomial Cauchy Chi2 Dirichlet Gamma LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT"
 ).split()
@@ -96,13 +96,11 @@ FUNCTIONS = (
     ),
     *(
         f"torch.{name}"
-        for name in "corrcoef cov digamma frexp gcd heaviside i0 igamma istft lgamma "
-        "logcumsumexp median mode mvlgamma nanmedian nextafter poisson polar polygamma qr stft".split()
+        for name in "corrcoef cov frexp gcd heaviside i0 igamma istft logcumsumexp median mode nanmedian "
+        "nextafter poisson polar qr stft".split()
     ),
 )
-METHODS = (
-    "cauchy_ digamma geometric_ istft lgamma log_normal_ logcumsumexp median mode nanmedian stft"
-).split()
+METHODS = ("cauchy_ geometric_ istft log_normal_ logcumsumexp median mode nanmedian stft").split()
 CLASSES = tuple(
     f"torch.nn.{name}"
     for name in "AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()

@@ -28,6 +28,8 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "operations.empty_dims",
         "equal_shapes",
         "operations.fourier_gradients",
+        "operations.gamma_functions",
+        "operations.gaussian_loss",
         "gru",
         "half_sums",
         "operations.log_determinants",

@@ -162,6 +162,26 @@ def _unfold_backward(gradient: Tensor, shape: list[int], dim: int, size: int, st
     return gradient.new_zeros(shape).index_add(dim, places.flatten(), windows)
 
 
+def _vdot(x: Tensor, y: Tensor) -> Tensor:
+    return (x.conj() * y).sum()
+
+
+def _embedding_renorm_(
+    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float
+) -> Tensor:
+    """Shorten, in place, the rows of `weight`, of shape (rows, width), that `indices` name and that exceed `max_norm`."""
+    is_used = torch.zeros(len(weight), dtype=torch.bool, device=weight.device)
+    is_used = is_used.index_fill(0, indices.flatten(), True)
+    norms = torch.linalg.vector_norm(weight, norm_type, 1)
+    scale = torch.where(is_used & (norms > max_norm), max_norm / (norms + 1e-7), 1)
+    return weight.mul_(scale.unsqueeze(1).to(weight.dtype))
+
+
+def _allows_nested_tensors(x: Tensor, mask: Tensor) -> bool:
+    """Return False: nested tensors, which `nn.TransformerEncoder` evaluates with, do not exist on XLA."""
+    return False
+
+
 def _windows(x: Tensor, length: int, size: int, step: int) -> Tensor:
     """Return the places of each window, of shape (windows, size), on the device of `x`."""
     starts = torch.arange(0, length - size + 1, step, device=x.device)
@@ -182,9 +202,12 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.masked_scatter.default: _masked_scatter,
     torch.ops.aten.nansum.default: _nansum,
     torch.ops.aten.searchsorted.Tensor: _searchsorted,
+    torch.ops.aten.vdot.default: _vdot,
 }
-# Computed below autograd, since `unfold` is a view.
+# Computed below autograd: `unfold` is a view, and the others have no gradient.
 BELOW_AUTOGRAD: dict[Any, Any] = {
+    torch.ops.aten._nested_tensor_from_mask_left_aligned.default: _allows_nested_tensors,
+    torch.ops.aten.embedding_renorm_.default: _embedding_renorm_,
     torch.ops.aten.unfold_backward.default: _unfold_backward,
     torch.ops.aten.unfold_copy.default: _unfold,
 }
