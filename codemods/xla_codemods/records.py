@@ -32,7 +32,7 @@ else:
         def __new__(cls, *values, **named):
             if len(values) != len(cls._fields):
                 known = cls._defaults | named
-                values += tuple(known[field] for field in cls._fields[len(values) :])
+                values += tuple([known[field] for field in cls._fields[len(values) :]])
             return tuple.__new__(cls, values)
 
         def __getnewargs__(self):

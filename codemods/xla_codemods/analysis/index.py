@@ -6,7 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from . import flow
 from .inference.expressions import EXPRESSIONS
@@ -41,7 +41,8 @@ class Tree:
         key: object = (find, *of) if of else find
         if key not in self._found:
             self._found[key] = find(self, *of)
-        return cast(T, self._found[key])
+        found: T = self._found[key]
+        return found
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node that `node` is a part of."""

@@ -111,8 +111,9 @@ class Scope:
         """
         scope: Scope | None = self
         while scope is not None:
-            if scope is self or not isinstance(scope.node, ast.ClassDef):
-                found = scope.bindings.get(name)
+            if scope is self or type(scope.node) is not ast.ClassDef:
+                bindings = scope._bindings  # asked most often of all
+                found = (scope.bindings if bindings is None else bindings).get(name)
                 if name in scope._globals:
                     return scope._elsewhere(name, found or [])
                 if found:
@@ -227,21 +228,16 @@ def resolve(node: ast.AST | None, scope: Scope) -> str | None:
     """The dotted name of a Name, an attribute chain, `getattr(torch, "cuda")` or `import_module("torch.cuda")`; None
     for anything else.
     """
-    root = node
-    while type(root) is ast.Attribute:
-        root = root.value
-    if isinstance(root, ast.Name):
-        base = scope.dotted(root.id)
-    elif isinstance(root, ast.Call):
-        base = _called(root, scope)
-    else:
-        return None
-    if root is node or not base:
-        return base or None
-    parts = []
-    while isinstance(node, ast.Attribute):
+    parts: list[str] = []
+    while type(node) is ast.Attribute:
         parts.append(node.attr)
         node = node.value
+    if type(node) is ast.Name:
+        base = scope.dotted(node.id)
+    else:
+        base = _called(node, scope) if isinstance(node, ast.Call) else None
+    if not (parts and base):
+        return base or None
     return scope.outside(f"{base}.{'.'.join(reversed(parts))}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ...flow.closure import all_ends, reach
@@ -16,7 +16,7 @@ from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
 from ..scopes import resolve
-from ..syntax import is_literal, keyword
+from ..syntax import is_literal, keyword, name_of, text_of
 from .checks.pieces import pieces
 
 if TYPE_CHECKING:
@@ -360,14 +360,12 @@ def is_host(node: ast.expr) -> bool:
 
 def last_name(node: ast.AST) -> str | None:
     """What `node` is called: a name, the last attribute of a chain, a constant key."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(name))):
-            return name
-    return None
+    if isinstance(node, ast.Subscript):
+        return text_of(node.slice)
+    return node.arg if isinstance(node, ast.arg) else name_of(node) or None
 
 
+@lru_cache(5_000)
 def is_device_name(name: str) -> bool:
     """True if something called `name` (an option with its dashes, too) is a device."""
     return _DEVICE_NAME.search(name.lstrip("-").replace("-", "_")) is not None

@@ -119,7 +119,8 @@ class Inference:
             del self._active[node]
         if self._cycle >= depth:
             self._memo[node] = result
-            self._close(first)
+            if len(self._drafted) > first:
+                self._close(first)
             self._cycle = around
         else:  # cut short by a cycle that is still open: good for what is evaluated in it, no final word
             self._drafts[node] = (result, self._cycle)
@@ -229,8 +230,9 @@ class Inference:
 
     def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
         """Return the local class `definition` and those it derives from, each once."""
-        found = reach([definition], self._bases) if definition in self.scopes else {}
-        return list(found)
+        if definition not in self.scopes:
+            return []
+        return list(reach([definition], self._bases)) if definition.bases else [definition]
 
     def _bases(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
         scope = self.scopes[definition].parent or self.scopes[definition]

@@ -141,6 +141,8 @@ class Batches:
 
     def _is_zipped(self, loop: LoopNode) -> bool:
         """Return True if the parts of the loop's values may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
+        if not self.script.source.mentions("zip"):
+            return False
 
         def made_of(node: ast.expr) -> Iterator[ast.expr]:
             for name in walk(node):

@@ -21,11 +21,9 @@ def runs_a_passed_model(
     script: ParsedFile, call: ast.Call, is_model: Callable[[ast.expr], bool]
 ) -> bool:
     """Return True if a function of another module, not in a loop there, calls a model that `call` passes."""
-    given = [*call.args, *(k.value for k in call.keywords)]
-    if not any(map(is_model, given)):
-        return False
     callees = callees_of(script)
-    target, handed = callees.called(script.index, call.func), callees.handed(script.index, call)
+    target = None if script.project.is_alone else callees.called(script.index, call.func)
+    handed = callees.handed(script.index, call) if target is not None else None
     if target is None or handed is None or target.home is script.index:
         return False
     models = {name for name, argument in filled(handed, target) if is_model(argument)}

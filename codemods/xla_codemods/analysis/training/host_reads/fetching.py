@@ -48,6 +48,10 @@ LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
 _THEIRS = Outcome(obstacle="a framework calls the function and marks its steps")
 _LIGHTNINGS = Outcome(obstacle="Lightning runs the step")
+# What may read a tensor from the device.
+_TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
+_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Slice, ast.Subscript)
+_READING = frozenset((*_TESTS, *_OPERATIONS, ast.FormattedValue, ast.comprehension))
 
 
 class Fetch(NamedTuple):
@@ -71,6 +75,7 @@ def reads_in_turns(script: Script) -> list[Fetch]:
     reads = [
         (node, description)
         for node in always
+        if type(node) in _READING
         for description in reads_of(script, node)
         if not _is_no_tensor_there(script, node)
     ]

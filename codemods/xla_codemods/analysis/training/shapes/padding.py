@@ -50,11 +50,12 @@ def paddings(script: ParsedFile) -> Iterator[Padding]:
     if not script.source.mentions("tokeniz", "collat", "trl"):
         return
     for call, scope in script.index.of(ast.Call):
-        if script.dotted(call.func, scope) in _COLLATORS:
+        dotted = script.dotted(call.func, scope)
+        if dotted in _COLLATORS:
             yield from _of_collator(call)
-        elif script.dotted(call.func, scope) in _TRAINERS:
+        elif dotted in _TRAINERS:
             yield from _of_trainer(script, call)
-        elif script.dotted(call.func, scope) in _OF_TRL:
+        elif dotted in _OF_TRL:
             yield from _of_trl(call)
         elif _is_tokenizer(script, call.func) and not _stays_on_the_host(script, call):
             yield from _of_tokenizer(call)

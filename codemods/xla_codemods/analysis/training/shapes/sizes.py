@@ -57,9 +57,11 @@ def changing_sizes(script: Script) -> Iterator[Size]:
         return
     known: set[tuple[FunctionNode | None, str, int]] = set()
     for node in in_each_step(script):
+        if not isinstance(node, (ast.Call, ast.Subscript)):
+            continue
         for size in _sizes_in(script, node):
             variation = sizes.variation(size)
-            if variation and isinstance(node, ast.expr) and _is_on_the_device(script, node):
+            if variation and _is_on_the_device(script, node):
                 key = (script.function(node), ast.unparse(size), sizes.loop_line(node))
                 if key not in known:
                     known.add(key)
@@ -67,7 +69,7 @@ def changing_sizes(script: Script) -> Iterator[Size]:
                 break
 
 
-def _sizes_in(script: Script, node: ast.AST) -> Iterator[ast.expr]:
+def _sizes_in(script: Script, node: ast.Call | ast.Subscript) -> Iterator[ast.expr]:
     """Yield the expressions that say how large the tensor `node` is."""
     match node:
         case ast.Call():
