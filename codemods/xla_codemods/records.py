@@ -20,7 +20,10 @@ else:
 
         def __new__(cls, name, bases, body):
             fields = tuple(body.get("__annotations__", ()))
-            body["_defaults"] = {field: body[field] for field in fields if field in body}
+            defaults = {field: body[field] for field in fields if field in body}
+            ends = [tuple(defaults.values())[k:] for k in range(len(defaults) + 1)]
+            body["_ends"] = dict(enumerate(ends, len(fields) - len(defaults)))
+            body["_defaults"] = defaults
             body.update((field, _tuplegetter(k, None)) for k, field in enumerate(fields))
             body["_fields"] = body["__match_args__"] = fields
             body["__slots__"] = ()
@@ -30,10 +33,12 @@ else:
         """The base of tuples with named fields."""
 
         def __new__(cls, *values, **named):
-            if len(values) != len(cls._fields):
+            if named:
                 known = cls._defaults | named
-                values += tuple([known[field] for field in cls._fields[len(values) :]])
-            return tuple.__new__(cls, values)
+                return tuple.__new__(
+                    cls, (*values, *[known[name] for name in cls._fields[len(values) :]])
+                )
+            return tuple.__new__(cls, values + cls._ends[len(values)])
 
         def __getnewargs__(self):
             return tuple(self)

@@ -57,4 +57,10 @@ def test_fields_cannot_be_assigned() -> None:
 
 def test_a_missing_field_is_an_error() -> None:
     with pytest.raises(KeyError, match="path"):
-        Place()  # type: ignore[call-arg]
+        Place(line=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_a_wrong_number_of_values_is_an_error(count: int) -> None:
+    with pytest.raises(KeyError):
+        Place(*["a"] * count)  # type: ignore[arg-type]

@@ -28,17 +28,17 @@ class Script(ParsedFile):
         """True if this file trains, by itself or in a framework's loop, or a program that trains on an accelerator loads it."""
         return self.trains or self.is_part_of_training or bool(called_in_steps(self))
 
-    @property
+    @cached_property
     def devices(self) -> Devices:
         """The devices that the script names, and the names that stand for one."""
         return self.cached(Devices)
 
-    @property
+    @cached_property
     def device_literals(self) -> DeviceLiterals:
         """The strings and numbers that name a device, each with what it is used for."""
         return self.cached(DeviceLiterals)
 
-    @property
+    @cached_property
     def training(self) -> Training:
         """The loops that train and evaluate, and where their steps are."""
         return self.cached(Training)

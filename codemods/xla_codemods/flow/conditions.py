@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+T = TypeVar("T")
 _MOST = 8  # unknown parts that `settled` tries out
 _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 
@@ -14,6 +15,7 @@ _LEAVES = (ast.Raise, ast.Return, ast.Continue, ast.Break)
 class _File(Protocol):
     """One parsed file. Scripts have these methods."""
 
+    def cached(self, find: Callable[..., T], *of: object) -> T: ...
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
     def upward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]: ...
     def block(self, statement: ast.stmt) -> list[ast.stmt]: ...
@@ -26,15 +28,9 @@ def conditions(
 
     Nearer tests come first. `refusals`: also tests that raise an exception otherwise.
     """
-    leaves = _LEAVES if refusals else _LEAVES[1:]
     for child, around in file.upward(node):
         if isinstance(child, ast.stmt):
-            for earlier in before(file, child):
-                match earlier:
-                    case ast.Assert(test=test) if refusals:
-                        yield test, True
-                    case ast.If(test=test, body=[*_, last], orelse=[]) if isinstance(last, leaves):
-                        yield test, False
+            yield from file.cached(_of_earlier, child, refusals)
         match around:
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
                 yield test, is_in_body(child, around)
@@ -42,6 +38,19 @@ def conditions(
                 for value in values:
                     if value is not child:
                         yield value, isinstance(op, ast.And)
+
+
+def _of_earlier(file: _File, statement: ast.stmt, refusals: bool) -> list[tuple[ast.expr, bool]]:
+    """Return the tests before `statement` in its block that leave the block, each with the result that does not."""
+    found: list[tuple[ast.expr, bool]] = []
+    leaves = _LEAVES if refusals else _LEAVES[1:]
+    for earlier in before(file, statement):
+        match earlier:
+            case ast.Assert(test=test) if refusals:
+                found.append((test, True))
+            case ast.If(test=test, body=[*_, last], orelse=[]) if isinstance(last, leaves):
+                found.append((test, False))
+    return found
 
 
 def whole(file: _File, test: ast.expr) -> ast.expr:
