@@ -135,12 +135,9 @@ class Index(Tree):
         self.module = module
         self.path = ""  # in its project
         self.inference = Inference(module, self, self.parents, EXPRESSIONS)
-        self._called: dict[str, list[tuple[ast.Call, Scope]]] | None = None
-        self._named: dict[str, list[tuple[ast.Name, Scope]]] | None = None
-        self._attributes: dict[str, list[tuple[ast.Attribute, Scope]]] | None = None
+        self._by_name: dict[type[ast.AST], dict[str, list[tuple[Any, Scope]]]] = {}
         self._assigned: dict[tuple[str, Scope | None], list[tuple[ast.Assign, Scope]]] = {}
         self._owned: dict[str, dict[Scope | None, list[tuple[ast.Name, Scope]]]] = {}
-        self._local: dict[str, dict[FunctionNode | None, list[ast.Name]]] = {}
         self._below: dict[str, dict[FunctionNode, list[ast.Name]]] = {}
         self._functions: dict[ast.AST, FunctionNode | None] = {}
         self._scopes: dict[type[ast.AST], dict[ast.AST, Scope]] = {}
@@ -169,21 +166,11 @@ class Index(Tree):
 
     def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]:
         """The calls whose callee's last name is `name`."""
-        if self._called is None:
-            self._called = {}
-            for call, scope in self.of(ast.Call):
-                func = call.func
-                last = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-                self._called.setdefault(last, []).append((call, scope))
-        return self._called.get(name, [])
+        return self._named(ast.Call).get(name, [])
 
     def names(self, name: str) -> list[tuple[ast.Name, Scope]]:
         """Return the uses of the identifier `name` in all scopes, in source order."""
-        if self._named is None:
-            self._named = {}
-            for node, scope in self.of(ast.Name):
-                self._named.setdefault(node.id, []).append((node, scope))
-        return self._named.get(name, [])
+        return self._named(ast.Name).get(name, [])
 
     def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]:
         """Return the uses of the variable `name` of the scope `owner`, in functions inside it as well."""
@@ -196,11 +183,7 @@ class Index(Tree):
 
     def names_in(self, function: FunctionNode | None, name: str) -> list[ast.Name]:
         """Return the uses of `name` whose innermost function is `function`, None for the module."""
-        if name not in self._local:
-            by_function = self._local[name] = {}
-            for node, _ in self.names(name):
-                by_function.setdefault(self.function(node), []).append(node)
-        return self._local[name].get(function, [])
+        return [node for node, _ in self.names(name) if self.function(node) is function]
 
     def names_below(self, function: FunctionNode, name: str) -> list[ast.Name]:
         """Return the uses of `name` in the body of `function`, in functions inside it as well."""
@@ -229,11 +212,16 @@ class Index(Tree):
 
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]:
         """Return the attributes called `name`, of any object, in source order."""
-        if self._attributes is None:
-            self._attributes = {}
-            for node, scope in self.of(ast.Attribute):
-                self._attributes.setdefault(node.attr, []).append((node, scope))
-        return self._attributes.get(name, [])
+        return self._named(ast.Attribute).get(name, [])
+
+    def _named(self, kind: type[ast.AST]) -> dict[str, list[tuple[Any, Scope]]]:
+        """Return the nodes of a type by their names; calls by the last name of the callee."""
+        if kind not in self._by_name:
+            found = self._by_name[kind] = {}
+            for node, scope in self.nodes.get(kind, ()):
+                name = name_of(node.func if isinstance(node, ast.Call) else node)
+                found.setdefault(name, []).append((node, scope))
+        return self._by_name[kind]
 
     def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]:
         """Return the subscripts with the constant `key`, in source order."""
