@@ -183,6 +183,11 @@ def test_initial_weights_of_equal_norm_differ_by_projection() -> None:
     assert found(run(initial={0: ([4.0, 1.0], [2.5, 0.5])})).tensor == "0.weight"
 
 
+def test_initial_weights_that_are_rounding_are_equal() -> None:
+    rounding = [run(initial={0: ([size, 1.0], [size, 0.5])}) for size in (6.5e-8, 9.2e-8)]
+    assert between(*rounding) is None
+
+
 def test_another_set_of_parameters_names_the_one_that_is_more() -> None:
     more = [*run().traces[0].parameters[0], Parameter("head.weight", (3, 4))]
     divergence = found(run(parameters={0: more}))

@@ -12,6 +12,7 @@ from .tolerances import (
     FIRST_GRADIENT_FACTOR,
     FLOOR,
     GRADIENT_FACTOR,
+    INITIAL_ROUNDING,
     NOISE_GRADIENT,
     NORM_PATH_SHARE,
     PATH_SHARE,
@@ -209,10 +210,10 @@ def _initial(
         return
     norms = reference.initial[optimizer][0], target.initial[optimizer][0]
     projections = reference.initial[optimizer][1], target.initial[optimizer][1]
-    names = [p.name for p in reference.parameters[optimizer]]
-    for i, name in enumerate(names[: len(norms[1])]):
+    for i, parameter in enumerate(reference.parameters[optimizer][: len(norms[1])]):
         off = max(abs(norms[0][i] - norms[1][i]), abs(projections[0][i] - projections[1][i]))
-        if off > allowed * max(norms[0][i], 1e-30):
+        rounding = INITIAL_ROUNDING * math.sqrt(math.prod(parameter.shape))
+        if off > max(allowed * norms[0][i], rounding):
             hint = "other initial weights: another order of random draws, or of loading"
             where = _built(target, optimizer)
             yield Divergence(
@@ -220,7 +221,7 @@ def _initial(
                 0,
                 optimizer,
                 Quantity.INITIAL_WEIGHTS,
-                name,
+                parameter.name,
                 norms[0][i],
                 norms[1][i],
                 where,

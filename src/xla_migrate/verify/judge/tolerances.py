@@ -35,6 +35,8 @@ NOISE_GRADIENT = 1e-5  # a tensor's gradient per element, of the model's: below,
 FLOOR = 1e-2  # of the largest loss: a loss near 0 has no meaningful relative error
 # Of the gradient's norm: a loss below, whose terms cancel, is rounding even in float64.
 CANCELLED = 1e-4
+# Per element, of initial weights: layers that begin at the mean of the first batch may begin at rounding.
+INITIAL_ROUNDING = 1e-6
 R_LIMIT = 1.2  # |target - fp32| / |bf16 - fp32|
 R_BY_CHANCE = 2.5  # above, it is no chance
 METRIC = 1e-3  # evaluation metrics, as production migrations demand
