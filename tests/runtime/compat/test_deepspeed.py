@@ -339,6 +339,11 @@ def test_attributes_are_the_models(eager: None) -> None:
         pass
 
 
+def test_scripts_may_tell_the_timer_of_epochs(eager: None) -> None:
+    engine = deepspeed.initialize(model=nn.Linear(2, 2), config={"train_batch_size": 4})[0]
+    engine.tput_timer.update_epoch_count()
+
+
 def test_the_device_as_deepspeed_asks_for_it(backend: str) -> None:
     found = deepspeed.get_accelerator()
     name = found.device_name(0)

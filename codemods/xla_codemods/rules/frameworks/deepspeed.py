@@ -39,6 +39,34 @@ stage 1 on. The engine rejects other configurations when the script starts.
 +        xla.mark_step()
 ```
 
+Optimizers of DeepSpeed are the subject of XLA303. The engine's losses are values on the device:
+
+```diff
+ import argparse
+
+-import deepspeed
++from xla_migrate.runtime.compat import deepspeed
+ import torch
+-from deepspeed.ops.adam import DeepSpeedCPUAdam, FusedAdam
++from xla_migrate import runtime as xla
+
+ def main(model, loader, args):
+     if args.offload:
+-        optimizer = DeepSpeedCPUAdam(model.parameters(), lr=1e-4)
++        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+     else:
+-        optimizer = FusedAdam(model.parameters(), lr=1e-4)
++        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0)
+     engine, _, _, _ = deepspeed.initialize(args=args, model=model, optimizer=optimizer)
+     for x in loader:
+         loss, _ = engine(x)
+         engine.backward(loss)
+         engine.step()
+-        print(f"loss {loss}")
++        xla.later(lambda loss=loss: print(f"loss {loss}"))
++        xla.mark_step()
+```
+
 A file that uses more of DeepSpeed is reported without a fix. Train with the model and its
 optimizer (`loss.backward()`, `xla.optimizer_step(optimizer)`) in bfloat16 under `xla.autocast()`.
 If the model does not fit, use `xla.FullyShardedDataParallel` under SPMD:
@@ -163,7 +191,7 @@ def _imports(script: Script) -> Iterator[Import]:
 def _edits(statement: Import) -> list[Edit] | None:
     """Return edits that import the runtime's module; None if it lacks an imported name."""
     homes: dict[str, list[str]] = {}
-    kept = []
+    kept, others = [], []
     for alias in statement.names:
         dotted = alias.name
         if isinstance(statement, ast.ImportFrom):
@@ -174,13 +202,16 @@ def _edits(statement: Import) -> list[Edit] | None:
         found = _home(dotted)
         if found is None:
             row = covering(dotted)
-            if row is None or row.rule == RULE.code or len(statement.names) > 1:
+            if row is None or row.rule == RULE.code:
                 return None
-            return []  # which another rule sees to
+            others.append(alias)  # which another rule sees to
+            continue
         home, name = found
         if name != dotted.rpartition(".")[2]:
             return None
         homes.setdefault(home, []).append(ast.unparse(ast.alias(name, alias.asname)))
+    if others:
+        return None if homes or kept else []
     lines = [f"from {home} import {', '.join(names)}" for home, names in homes.items()]
     first = [f"import {', '.join(map(ast.unparse, kept))}"] if kept else []
     return [ReplaceStatement(statement, "\n".join([*first, *lines]))]

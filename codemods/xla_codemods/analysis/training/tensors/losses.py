@@ -142,7 +142,7 @@ def _names_behind_losses(script: Script, function: FunctionNode | None) -> froze
 
 def losses(script: Script) -> Iterator[ast.expr]:
     """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
-    `loss_scaler(loss, optimizer)`.
+    `engine.backward(loss)` of an engine that is called as the model, `loss_scaler(loss, optimizer)`.
     """
     for call in scaling_steps(script):
         yield call.args[0]
@@ -154,7 +154,7 @@ def losses(script: Script) -> Iterator[ast.expr]:
                 yield loss
             case ast.Call(func=ast.Attribute(value=owner), args=[loss, *_]) if script.value(
                 owner
-            ).has(ACCELERATOR):
+            ).has(ACCELERATOR) or script.index.calls_spelled(unparsed(owner)):
                 yield loss
             case ast.Call(func=ast.Attribute(value=owner)) if script.training.is_backward(call):
                 yield owner

@@ -106,6 +106,19 @@ def initialize(
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
+class ThroughputTimer:
+    """DeepSpeed's timer of samples per second, which scripts tell of epochs. This one prints nothing."""
+
+    def start(self) -> None:
+        """Before a batch: nothing."""
+
+    def stop(self, *_: Any, **__: Any) -> None:
+        """After a batch: nothing."""
+
+    def update_epoch_count(self) -> None:
+        """After an epoch: nothing."""
+
+
 class DeepSpeedEngine(nn.Module):
     """The engine that ``initialize`` returns. Other attributes are the model's."""
 
@@ -128,6 +141,7 @@ class DeepSpeedEngine(nn.Module):
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self.device, self.local_rank = xla_device(), local_rank()
         self.global_rank, self.world_size = rank(), world_size()
+        self.tput_timer = ThroughputTimer()
         self._boundary: bool | None = None
         self._applied = False
         self._norm: torch.Tensor | None = None
