@@ -134,7 +134,7 @@ _HALF = (
 
 @RULE.call(*_AVAILABLE)
 def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if is_for_an_engine(script, call):
+    if is_for_an_engine(script, call) or _is_for_a_generator(script, call):
         script.settled.add(
             call.func
         )  # which knows CUDA's devices, and on an XLA host takes the other
@@ -167,6 +167,12 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         yield RULE.finding(script, call, message, severity=WARNING)
     else:
         yield RULE.finding(script, call, message, edit)
+
+
+def _is_for_a_generator(script: Script, call: ast.Call) -> bool:
+    """Return True for `torch.Generator("cuda" if torch.cuda.is_available() else "cpu")`."""
+    around = (node for node in script.ancestors(call) if isinstance(node, ast.Call))
+    return any(script.dotted(node.func) == "torch.Generator" for node in around)
 
 
 @RULE.reference(*_AVAILABLE, *_FLAGS)

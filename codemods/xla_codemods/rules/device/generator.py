@@ -55,13 +55,27 @@ Pipelines and schedulers of diffusers draw on the host if they receive a CPU gen
      return pipeline(generator=generator, batch_size=4).images
 ```
 
-CPU generators are not reported:
+A device that is chosen by an option:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def make(dataset, args):
+-    generator = torch.Generator("cuda" if args.cuda else "cpu").manual_seed(0)
++    generator = xla.generator(xla.device_type() if args.cuda else "cpu").manual_seed(0)
+     return torch.randperm(len(dataset), generator=generator)
+```
+
+CPU generators are not reported. Neither are generators that are on the CPU if there is no CUDA:
 
 ```python
 import torch
 
 generator = torch.Generator().manual_seed(0)
 host = torch.Generator(device="cpu")
+chosen = torch.Generator(device="cuda" if torch.cuda.is_available() else "cpu")
+x = torch.randn(2, generator=chosen)
 ```
 """
 
@@ -73,8 +87,8 @@ from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument, last_name
 from ...analysis.inference.values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
-from ...edits import Replace
-from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...edits import Edit, Replace
+from ...finding import ERROR, MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
 
 if TYPE_CHECKING:
@@ -98,19 +112,32 @@ def generator(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
     if isinstance(device, ast.Constant) and script.devices.spec(device) is None:
         return
     message = "`torch.Generator` fails for XLA devices: use a CPU generator, `xla.generator()`"
-    if script.device_literals.spec(device) is None and not (value.has(DEVICE) and value.has(ACCEL)):
-        if script.devices.is_device(device):
+    spec = script.device_literals.spec(device)
+    if spec is None and not (value.has(DEVICE) and value.has(ACCEL)):
+        chosen = _chosen(script, device)
+        if chosen or script.devices.is_device(device):
             edit = Replace(call, f"{script.xla}.generator({{0}})", (device,))
             safety = SAFE if _draws_on_host(script, call) else UNSAFE
-            yield RULE.finding(script, call, message, edit, safety=safety, severity=WARNING)
+            severity = ERROR if chosen else WARNING
+            yield RULE.finding(
+                script, call, message, edit, *chosen, safety=safety, severity=severity
+            )
         return
-    spec = script.device_literals.spec(device)
+    if isinstance(device, ast.IfExp) and not _draws_on_host(script, call):
+        return  # `"cuda" if torch.cuda.is_available() else "cpu"` is the CPU on XLA
     text, holes = script.devices.given(device) if spec is None else script.devices.index(spec)
     edit = Replace(call, f"{script.xla}.generator({text})", holes)
     if _draws_on_host(script, call):
         yield RULE.finding(script, call, message, edit, safety=SAFE)
     else:
         yield RULE.finding(script, call, message, edit, safety=UNSAFE, effort=MEDIUM)
+
+
+def _chosen(script: Script, device: ast.expr) -> list[Edit]:
+    """Return the edits of the devices in `"cuda" if args.cuda else "cpu"`."""
+    branches = [device.body, device.orelse] if isinstance(device, ast.IfExp) else []
+    specs = [branch for branch in branches if script.devices.spec(branch) is not None]
+    return [Replace(branch, f"{script.xla}.device_type()") for branch in specs]
 
 
 def _draws_on_host(script: Script, call: ast.Call) -> bool:
