@@ -255,7 +255,9 @@ def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
         return True
     if _is_exceptional(node.test, is_body):
         return True
-    return not _is_always(script, node.test, is_body) and _is_rare(script, node.test)
+    if _is_always(script, node.test, is_body) or not _is_rare(script, node.test):
+        return False
+    return _is_usual(node.test) is not is_body
 
 
 def _is_exceptional(test: ast.expr, is_body: bool) -> bool:

@@ -335,3 +335,35 @@ class Mine(Trainer):
 def test_reads_in_the_loss_of_a_trainer(returned: str, line: str, times: int) -> None:
     source = TRAINER.replace("LINE", line).replace("RETURN", returned)
     assert [c for _, c in findings(source)].count("XLA503") == times
+
+
+@pytest.mark.parametrize(
+    ("test", "lines"),
+    [
+        ("step % 10 == 0", [10]),
+        ("not step % 10", [10]),
+        ("step % 10", [8]),
+        ("step % 10 != 0", [8]),
+        ("step == 3", [10]),
+        ("model.training", [8, 10]),
+    ],
+)
+def test_what_else_runs_is_in_each_step(test: str, lines: list[int]) -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\ndef train(model, optimizer, batches):\n"
+        "    for step, x in enumerate(batches):\n        loss = model(x.to(device)).mean()\n"
+        f"        loss.backward(); optimizer.step()\n        if {test}:\n"
+        "            print(loss.item())\n        else:\n            print(loss.item() + 1)\n"
+    )
+    assert [line for line, code in findings(source) if code == "XLA503"] == lines
+
+
+def test_the_negation_of_a_tensor_is_read() -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\ndef is_good(loss):\n"
+        "    return not torch.isnan(loss).any()\n"
+        "def train(model, optimizer, batches):\n"
+        "    for x in batches:\n        loss = model(x.to(device)).mean()\n"
+        "        loss.backward()\n        if is_good(loss):\n            optimizer.step()\n"
+    )
+    assert (4, "XLA503") in findings(source)

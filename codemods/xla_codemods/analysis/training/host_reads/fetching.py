@@ -172,6 +172,9 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.BoolOp(values=values) if not _is_asked(script, node):
             if any(_asks(script, value) for value in values[:-1]):
                 yield "`and` or `or` with a tensor reads it from the device"
+        case ast.UnaryOp(op=ast.Not(), operand=operand) if not _is_asked(script, node):
+            if _asks(script, operand):
+                yield "`not` of a tensor reads it from the device"
         case ast.Compare(left=left, comparators=[*others, _]) if others and not _is_asked(
             script, node
         ):
