@@ -2,7 +2,8 @@
 
 ## What it reports
 
-`pack_padded_sequence` and `pack_sequence`.
+`pack_padded_sequence` and `pack_sequence`. A packed sequence that is unpacked at once only selects
+the elements that are no padding, and its size depends on the lengths, too.
 
 ## Why it matters on XLA
 
@@ -29,6 +30,19 @@ class Encoder(nn.Module):
     def forward(self, x, lengths):
         packed = pack_padded_sequence(x, lengths, batch_first=True)  # XLA514
         return self.lstm(packed)
+```
+
+Scripts that pack to leave out padding can mask instead:
+
+```python
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence
+
+class Loss(torch.nn.Module):
+    def forward(self, scores, targets, lengths):
+        scores, *_ = pack_padded_sequence(scores, lengths, batch_first=True)  # XLA514
+        targets = pack_padded_sequence(targets, lengths, batch_first=True)[0]  # XLA514
+        return torch.nn.functional.cross_entropy(scores, targets)
 ```
 
 A layer over padded sequences is not reported:
@@ -75,4 +89,14 @@ _HOME = "torch.nn.utils.rnn"
 def packed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.accelerated or script.trains or script.is_in_a_module(call):
         message = "XLA compiles a recurrent layer again for each set of lengths in a packed sequence: pad the sequences to one length, and mask the loss"
+        if _is_unpacked(script, call):
+            message = "the number of elements without padding differs between batches, and XLA compiles again for each: keep the padding, and mask the loss"
         yield RULE.finding(script, call, message)
+
+
+def _is_unpacked(script: Script, call: ast.Call) -> bool:
+    """Return True for `scores, *_ = pack_padded_sequence(...)`, `pack_padded_sequence(...)[0]` and `.data`."""
+    match script.parent(call):
+        case ast.Assign(targets=[ast.Tuple()]) | ast.Subscript() | ast.Attribute(attr="data"):
+            return True
+    return False
