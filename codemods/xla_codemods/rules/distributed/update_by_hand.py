@@ -40,6 +40,25 @@ def update(model, loss, lr):
         p.data.sub_(lr * p.grad / xla.world_size())
 ```
 
+Neither are inputs that a script optimizes in each step:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, loader, optimizer):
+    for x in xla.MpDeviceLoader(loader):
+        sample = torch.rand_like(x).requires_grad_()
+        for _ in range(10):
+            xla.mark_step()
+            model(sample).sum().backward()
+            sample.data.add_(sample.grad, alpha=-1.0)
+            sample.grad.zero_()
+        (model(x) - model(sample.detach())).mean().backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
 ## See also
 
 XLA501
@@ -52,6 +71,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.nodes import LOOPS
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
@@ -84,6 +104,8 @@ def by_hand(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
     """`p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`."""
     if not script.trains or uses_accelerate(script) or not _updates(script, node):
         return
+    if _is_made_in_the_loop(script, node):
+        return
     if _is_of_an_optimizer(script, node) or any(map(script.index.calls_of, _AVERAGES)):
         return
     several = any(map(script.index.calls_of, _STARTS))
@@ -105,6 +127,15 @@ def _updates(script: Script, node: ast.Attribute) -> bool:
             case ast.stmt():
                 return False
     return False
+
+
+def _is_made_in_the_loop(script: Script, node: ast.Attribute) -> bool:
+    """True if the tensor is made anew in each turn of a loop around: an input, as samples of an energy-based model."""
+    if not isinstance(node.value, ast.Name):
+        return False
+    loops = [around for around in script.ancestors(node) if isinstance(around, LOOPS)]
+    made = [binding.node for binding in script.reaching(node.value) if binding.how == "assign"]
+    return bool(made) and any(set(loops).intersection(script.ancestors(each)) for each in made)
 
 
 def _is_of_an_optimizer(script: Script, node: ast.AST) -> bool:
