@@ -140,7 +140,9 @@ def referred(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     if found is None or _is_dealt_with(script, node, parent):
         return
     match parent:
-        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as x, kind]) if kind is node:
+        case ast.Call(
+            func=ast.Name(id="isinstance"), args=[(ast.Name() | ast.Attribute()) as x, kind]
+        ) if kind is node:
             text, holes = _is_of_type(script, x, found, scope)
             yield RULE.finding(script, node, _message(found), Replace(parent, text, holes))
         case _:

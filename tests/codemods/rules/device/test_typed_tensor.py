@@ -26,6 +26,10 @@ from ..lines import codes, line
         ('a = x.type("torch.cuda.LongTensor")', "a = x.to(xla.xla_device(), torch.int64)"),
         ("a = x.type(torch.cuda.FloatTensor if cuda else torch.FloatTensor)",
          'a = x.to(xla.xla_device() if cuda else "cpu", torch.float32)'),
+        (
+            "a = isinstance(x.data, torch.cuda.FloatTensor)",
+            "a = (xla.is_accelerator(x.data) and x.data.dtype == torch.float32)",
+        ),
         ("a = isinstance(x, torch.cuda.FloatTensor)", "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
         ('a = x.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x) and x.dtype == torch.float32)"),
         ('a = x.data.type() == "torch.cuda.FloatTensor"', "a = (xla.is_accelerator(x.data) and x.data.dtype == torch.float32)"),
