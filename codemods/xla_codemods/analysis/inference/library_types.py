@@ -197,13 +197,12 @@ _GIVE_DTYPES = frozenset(
 # torch functions that return something else than a tensor.
 _NOT_TENSORS = frozenset(
     (
-        "is_tensor is_floating_point numel typename initial_seed seed "
-        "manual_seed no_grad enable_grad set_grad_enabled inference_mode save load compile "
-        "set_default_dtype set_num_threads get_num_threads is_grad_enabled get_rng_state "
-        "set_rng_state allclose equal finfo iinfo Size set_printoptions "
-        "set_float32_matmul_precision use_deterministic_algorithms"
+        "numel typename initial_seed seed manual_seed no_grad enable_grad inference_mode save load compile "
+        "allclose equal finfo iinfo Size use_deterministic_algorithms"
     ).split()
 )
+# `torch.is_autocast_enabled`, `torch.get_num_threads`.
+_OF_SETTINGS = ("is_", "are_", "can_", "get_", "has_", "set_")
 
 # torch functions that make a tensor out of nothing: on the host unless `device=` says otherwise.
 FACTORIES = frozenset(
@@ -333,7 +332,8 @@ def is_tensor_function(dotted: str) -> bool:
         return True
     if home != "torch" or dotted in _GIVE_DTYPES:
         return False
-    return last not in _NOT_TENSORS and not last[:1].isupper()
+    is_setting = last.startswith(_OF_SETTINGS)
+    return not is_setting and last not in _NOT_TENSORS and not last[:1].isupper()
 
 
 # Methods that only tensors have, and that give tensors.

@@ -280,6 +280,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "pass the tensor itself to `self.log`"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with PyTorch on the device instead of numpy"
+    if _is_a_shift(script, node):
+        return "shift on the device: `x.gather(dim, (torch.arange(n) + shift) % n)`, with the shift as a tensor"
     if _is_a_size(script, node):
         return (
             "pad to one size and mask the rest, or keep the number on the host next to the tensor"
@@ -333,6 +335,12 @@ def _is_asked_of(script: Script, node: ast.AST) -> bool:
         if isinstance(ancestor, ast.stmt):
             return False
     return False
+
+
+def _is_a_shift(script: Script, node: ast.AST) -> bool:
+    """Return True for `torch.roll(x, -int(index[i]), -1)`."""
+    taker = _taker(script, node)
+    return isinstance(taker, ast.Call) and name_of(taker.func) == "roll"
 
 
 def _is_a_size(script: Script, node: ast.AST) -> bool:

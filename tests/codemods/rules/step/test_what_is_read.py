@@ -367,3 +367,15 @@ def test_the_negation_of_a_tensor_is_read() -> None:
         "        loss.backward()\n        if is_good(loss):\n            optimizer.step()\n"
     )
     assert (4, "XLA503") in findings(source)
+
+
+def test_settings_of_torch_are_no_tensors() -> None:
+    source = (
+        "import torch\ndevice = torch.device('cuda')\nclass Net(torch.nn.Module):\n"
+        "    def forward(self, x):\n        converts = not torch.is_autocast_enabled()\n"
+        "        if torch.is_grad_enabled() or torch.are_deterministic_algorithms_enabled():\n"
+        "            x = x * torch.get_num_threads()\n        return x.float() if converts else x\n"
+        "def train(model: Net, optimizer, batches):\n    for x in batches:\n"
+        "        model(x.to(device)).mean().backward()\n        optimizer.step()\n"
+    )
+    assert "XLA503" not in [code for _, code in findings(source)]
