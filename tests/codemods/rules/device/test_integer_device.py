@@ -255,7 +255,7 @@ def test_the_device_of_a_tensor_or_none_stays_none_for_the_host(chosen: str) -> 
         (
             "if device >= 0:\n        device = 'cuda:' + str(device + 0)\n    else:\n        device = 'cpu'",
             "torch.ones(2).to(device)",
-            "torch.ones(2).to(xla.xla_device(device))",
+            "torch.ones(2).to(device)",
         ),
     ],
 )
