@@ -17,6 +17,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
     "import": ("parameter_identity", "bfloat16_numpy"),
     "torch_xla": (
         "operations.adaptive_pooling",
+        "operations.adaptive_softmax",
         "autocast",
         "averaged_model",
         "batch_norm",
