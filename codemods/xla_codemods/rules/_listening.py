@@ -286,15 +286,17 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("step.early_slice", {'code': 'XLA517', 'name': 'early-slice', 'of_what_runs': True},
 "file_checks: {early_slice}"),
 ("step.cpu_fallback", {'code': 'XLA518', 'name': 'cpu-fallback', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
-"calls: torch{corrcoef cov frexp gcd heaviside i0 igamma istft logcumsumexp median mode nanmedian "
-"nextafter poisson polar qr stft} torch.distributions{Beta Binomial Cauchy Chi2 Dirichlet Gamma "
+"calls: torch{cholesky_inverse cholesky_solve corrcoef cov cummin det frexp gcd i0 igamma igammac "
+"index_reduce istft lcm logcumsumexp matrix_exp median mode nanmedian nextafter poisson qr "
+"segment_reduce stft} torch.distributions{Beta Binomial Cauchy Chi2 Dirichlet Gamma "
 "LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT} torch.fft{fft "
-"fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn} torch.linalg{cholesky det eig "
-"eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular} torch.nn{AdaptiveMaxPool3d "
-"CTCLoss EmbeddingBag FractionalMaxPool2d MultiLabelMarginLoss RReLU} "
-"torch.nn.functional{adaptive_max_pool3d ctc_loss embedding_bag fractional_max_pool2d interpolate "
-"multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx i0e i1 log_ndtr ndtri zeta}; "
-"methods: {cauchy_ geometric_ istft log_normal_ logcumsumexp median mode nanmedian stft}"),
+"fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn} torch.linalg{cholesky "
+"cholesky_ex det eig eigvals householder_product ldl_factor lstsq lu lu_factor lu_solve matrix_exp"
+" qr solve solve_ex solve_triangular} torch.nn{AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d "
+"MultiLabelMarginLoss RReLU} torch.nn.functional{adaptive_max_pool3d ctc_loss "
+"fractional_max_pool2d interpolate multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx "
+"i0e i1 log_ndtr ndtri zeta}; methods: {cauchy_ det geometric_ istft log_normal_ logcumsumexp "
+"matrix_exp median mode nanmedian stft}"),
 ("step.moving_store", {'code': 'XLA519', 'name': 'moving-store', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "file_checks: {moving_store}"),
 ("step.pooling_divisor", {'code': 'XLA520', 'name': 'pooling-divisor', 'severity': 'warning', 'of_what_runs': True},

@@ -78,7 +78,10 @@ RULE = Rule(
     behind={"no fallback": LIKELY, "launches": POSSIBLE},
 )
 
-_LINALG = "cholesky det eig eigvals lstsq lu lu_factor matrix_exp qr solve solve_triangular".split()
+_LINALG = (
+    "cholesky cholesky_ex det eig eigvals householder_product ldl_factor lstsq lu lu_factor lu_solve matrix_exp qr solve "
+    "solve_ex solve_triangular"
+).split()
 _FOURIER = "fft fft2 fftn ifft ifft2 ifftn irfft irfft2 irfftn rfft rfft2 rfftn".split()
 _SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr ndtri zeta".split()
 _DISTRIBUTIONS = (
@@ -96,11 +99,13 @@ FUNCTIONS = (
     ),
     *(
         f"torch.{name}"
-        for name in "corrcoef cov frexp gcd heaviside i0 igamma istft logcumsumexp median mode nanmedian "
-        "nextafter poisson polar qr stft".split()
+        for name in "cholesky_inverse cholesky_solve corrcoef cov cummin det frexp gcd i0 igamma igammac index_reduce "
+        "istft lcm logcumsumexp matrix_exp median mode nanmedian nextafter poisson qr segment_reduce stft".split()
     ),
 )
-METHODS = ("cauchy_ geometric_ istft log_normal_ logcumsumexp median mode nanmedian stft").split()
+METHODS = (
+    "cauchy_ det geometric_ istft log_normal_ logcumsumexp matrix_exp median mode nanmedian stft"
+).split()
 CLASSES = tuple(
     f"torch.nn.{name}"
     for name in "AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
@@ -138,12 +143,6 @@ def _is_kept(script: Script, call: ast.Call) -> bool:
     return isinstance(parent, ast.Assign) or (
         script.is_in_a_module(call) and not isinstance(parent, ast.Lambda)
     )
-
-
-@RULE.call("torch.nn.EmbeddingBag", "torch.nn.functional.embedding_bag")
-def bags(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.is_trained and script.runs_accelerated and _has(call, "mode", "max"):
-        yield RULE.finding(script, call, _message('EmbeddingBag(mode="max")'))
 
 
 @RULE.call(*_RESIZING)

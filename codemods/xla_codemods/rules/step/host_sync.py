@@ -253,13 +253,22 @@ def host_sync(script: Script) -> Iterator[Finding]:
             continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
-        reason = f" (cannot be deferred: {obstacle})" if obstacle else ""
-        advice = _advice(script, node, obstacle)
-        if description.startswith("`error_if_nonfinite`"):
-            advice = "pass `error_if_nonfinite=False`, and check the norm every n-th step"
+        advice = _without_check(script, node)
+        reason = f" (cannot be deferred: {obstacle})" if obstacle and not advice else ""
+        advice = advice or _advice(script, node, obstacle)
         message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
+
+
+def _without_check(script: Script, node: ast.AST) -> str:
+    """Return how to make the call `node` without its check of the result; "" for other reads."""
+    name = name_of(node.func) if isinstance(node, ast.Call) else ""
+    if name in {"clip_grad_norm_", "clip_gradients"}:
+        return "pass `error_if_nonfinite=False`, and check the norm every n-th step"
+    if name in {"inv", "inverse"}:
+        return "use `torch.linalg.inv_ex(x).inverse`, which does not check"
+    return ""
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:

@@ -38,6 +38,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "resize",
         "operations.scaled_products",
         "operations.scan_gradients",
+        "operations.scattering",
         "shared_inputs",
     ),
     "device": ("host_reads", "attention_masks", "optimizer_counts", "fused_optimizers"),

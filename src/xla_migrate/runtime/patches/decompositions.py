@@ -23,9 +23,9 @@ from .operations._missing_kernels import BELOW_AUTOGRAD, DECOMPOSITIONS
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
 OPERATIONS = """
-_weight_norm_interface channel_shuffle col2im glu grid_sampler_2d huber_loss im2col
-isin.Scalar_Tensor isin.Tensor_Scalar isin.Tensor_Tensor linalg_cross logaddexp multi_margin_loss
-renorm sinc special_entr
+_weight_norm_interface channel_shuffle col2im glu grid_sampler_2d heaviside huber_loss im2col
+isin.Scalar_Tensor isin.Tensor_Scalar isin.Tensor_Tensor isposinf linalg_cross logaddexp
+multi_margin_loss renorm sinc special_entr special_xlog1py
 """.split()
 
 

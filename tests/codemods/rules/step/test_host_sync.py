@@ -108,6 +108,9 @@ def found(code: str, *, loop: str = "pass", forward: str = "pass", called: str =
         "for k in range(y.sum()): pass",
         "torch.allclose(out, out)",
         "torch.multinomial(out, 4)",
+        "torch.inverse(out)",
+        "torch.linalg.inv(out).sum()",
+        "out.inverse()",
         "torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step(loss)",
         "best += sum(p.grad.norm() for p in model.parameters()).item()",
         "for p in model.parameters(): best += p.grad.data.norm(2).item() ** 2",
@@ -123,6 +126,8 @@ def test_reads(line: str) -> None:
     "line",
     [
         "torch.multinomial(out, 1)",
+        "torch.linalg.inv_ex(out)",
+        "pose.inverse()",
         "torch.multinomial(out, num_samples=1)",
         "torch.multinomial(out, 8, replacement=True)",
         "print(step, len(x), x.shape, x.size(0), out.dim(), scheduler.get_last_lr()[0])",

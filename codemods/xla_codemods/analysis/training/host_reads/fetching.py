@@ -42,6 +42,8 @@ _FETCHING = frozenset(
         for name in ("ceil", "exp", "floor", "isfinite", "isinf", "isnan", "log", "sqrt")
     }
 )
+# Inverses of matrices, for which the host checks that the matrix has one.
+_INVERSES = frozenset({"torch.inverse", "torch.linalg.inv"})
 # What makes a tensor of a list, and reads each tensor in it.
 LISTS_TO_TENSORS = frozenset({"torch.tensor", "torch.as_tensor", *HOST_TENSORS})
 
@@ -153,6 +155,9 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         ):
             if may_be_read(script, owner) or is_reduced_from_what_is_given(script, owner):
                 yield f"`.{name}()` reads from the device"
+        case ast.Call(func=ast.Attribute(attr="inverse", value=owner), args=[], keywords=[]):
+            if script.value(owner).has(TENSOR) and may_be_read(script, owner):
+                yield "`.inverse()` reads from the device whether the matrix is singular"
         case ast.Call(func=ast.Attribute(attr="to", value=owner)) if _goes_to_the_host(
             script, node
         ):
@@ -263,6 +268,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     elif dotted in LISTS_TO_TENSORS:
         if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):
             yield f"`{dotted}` of a list of tensors reads each of them from the device"
+    elif dotted in _INVERSES:
+        if call.args and may_be_read(script, call.args[0]):
+            yield f"`{dotted}` reads from the device whether the matrix is singular"
     elif dotted in _FETCHING and not _draws_on_the_device(dotted, call):
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):

@@ -162,6 +162,44 @@ def _unfold_backward(gradient: Tensor, shape: list[int], dim: int, size: int, st
     return gradient.new_zeros(shape).index_add(dim, places.flatten(), windows)
 
 
+def _angle(x: Tensor) -> Tensor:
+    if x.is_complex():
+        is_copied = torch.is_inference_mode_enabled()
+        parts = torch.view_as_real_copy(x) if is_copied else torch.view_as_real(x)
+        return torch.atan2(parts[..., 1], parts[..., 0])
+    return torch.where(x.isnan(), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+
+
+def _complex(real: Tensor, imaginary: Tensor) -> Tensor:
+    parts = torch.broadcast_tensors(real, imaginary)  # type: ignore[no-untyped-call]
+    both = torch.stack(parts, -1)
+    # XLA has no views of complex numbers in inference mode, and copies have no gradient.
+    if torch.is_inference_mode_enabled():
+        return torch.view_as_complex_copy(both)
+    return torch.view_as_complex(both)
+
+
+def _exp2(x: Tensor) -> Tensor:
+    return (x * math.log(2)).exp()
+
+
+def _logaddexp2(x: Tensor, y: Tensor) -> Tensor:
+    return torch.logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
+
+
+def _polar(length: Tensor, angle: Tensor) -> Tensor:
+    return _complex(length * angle.cos(), length * angle.sin())
+
+
+def _round(x: Tensor, *, decimals: int) -> Tensor:
+    power = 10.0 ** abs(decimals)
+    return (x * power).round() / power if decimals > 0 else (x / power).round() * power
+
+
+def _signbit(x: Tensor) -> Tensor:
+    return (x < 0) | ((x == 0) & (1 / x < 0)) if x.is_floating_point() else x < 0
+
+
 def _vdot(x: Tensor, y: Tensor) -> Tensor:
     return (x.conj() * y).sum()
 
@@ -193,15 +231,22 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten._embedding_bag.default: _embedding_bag,
     torch.ops.aten._embedding_bag_forward_only.default: _embedding_bag,
     torch.ops.aten.aminmax.default: _aminmax,
+    torch.ops.aten.angle.default: _angle,
     torch.ops.aten.bucketize.Tensor: _bucketize,
+    torch.ops.aten.complex.default: _complex,
     torch.ops.aten.copysign.Tensor: _copysign,
     torch.ops.aten.fmax.default: _fmax,
     torch.ops.aten.fmin.default: _fmin,
+    torch.ops.aten.exp2.default: _exp2,
     torch.ops.aten.hypot.default: _hypot,
+    torch.ops.aten.logaddexp2.default: _logaddexp2,
     torch.ops.aten.logit.default: _logit,
     torch.ops.aten.masked_scatter.default: _masked_scatter,
     torch.ops.aten.nansum.default: _nansum,
+    torch.ops.aten.polar.default: _polar,
+    torch.ops.aten.round.decimals: _round,
     torch.ops.aten.searchsorted.Tensor: _searchsorted,
+    torch.ops.aten.signbit.default: _signbit,
     torch.ops.aten.vdot.default: _vdot,
 }
 # Computed below autograd: `unfold` is a view, and the others have no gradient.
