@@ -251,7 +251,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("step.growing_graph", {'code': 'XLA505', 'name': 'growing-graph', 'severity': 'warning', 'of_what_runs': True},
 "file_checks: {growing_graph}"),
 ("step.moving_slice", {'code': 'XLA506', 'name': 'moving-slice', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
-"file_checks: {moving_slice}"),
+"file_checks: {moving_slice at_lengths}"),
 ("step.inference_mode", {'code': 'XLA507', 'name': 'inference-mode', 'of_what_runs': True},
 "both: torch.autograd.grad_mode{inference_mode} torch.autograd{inference_mode} "
 "torch{inference_mode}"),

@@ -71,6 +71,26 @@ def collect(model, batches, optimizer):
         kept[i : i + 8].copy_(x)  # XLA506
 ```
 
+So are slices at the length of each sample. A mask of all positions is not:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, batches, optimizer):
+    device = xla.xla_device()
+    for x, lengths in xla.MpDeviceLoader(batches, host=(1,)):
+        x = x.to(device)
+        mask = torch.ones(x.shape, device=device)
+        for i, n in enumerate(lengths):
+            mask[i, n:] = 0  # XLA506
+        positions = torch.arange(x.size(1), device=device)
+        mask = mask * (positions < lengths.to(device)[:, None])
+        loss = (model(x) * mask).mean()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+```
+
 Slices at constant positions, and slices of lists and of host tensors, are not reported:
 
 ```python
@@ -113,6 +133,7 @@ from ...analysis.training.shapes.cutting import (
     length_of,
     moving_part,
 )
+from ...analysis.training.shapes.lengths import cut_at_lengths
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
@@ -136,6 +157,7 @@ RULE = Rule(
 )
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
+_LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]` instead"
 _WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
 
 
@@ -158,6 +180,13 @@ def moving_slice(script: Script) -> Iterator[Finding]:
             yield from _of_range(script, call, counters)
         elif dotted is not None:
             yield from _of_call(script, call, dotted, counters)
+
+
+@RULE.file
+def at_lengths(script: Script) -> Iterator[Finding]:
+    """`for i, n in enumerate(lengths): mask[i, n:] = 0`."""
+    for node in cut_at_lengths(script):
+        yield RULE.finding(script, node, _LENGTHS)
 
 
 def _is_cut_on_device(script: Script, node: ast.Subscript) -> bool:

@@ -1,0 +1,45 @@
+"""Slices at the length of each sample compile again for each set of lengths."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...helpers import findings
+
+SOURCE = """import torch
+from torch import nn
+
+class Net(nn.Module):
+    def forward(self, x, lengths, others):
+        mask = torch.zeros(x.size(), device=x.device)
+        {loop}:
+            {line}
+        return x * mask
+
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+for x, lengths, others in batches:
+    loss = net(x.cuda(), lengths, others).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "line", "times"),
+    [
+        ("for i, n in enumerate(lengths)", "mask[i, n:] = 1", 1),
+        ("for i, n in enumerate(lengths.tolist())", "mask[i].narrow(0, n, 4).fill_(1)", 1),
+        ("for row, n in zip(mask, lengths)", "row[:int(n)] = 1", 1),
+        ("for i, (row, n) in enumerate(zip(mask, lengths))", "x = mask[i, :n.item()] + 1", 1),
+        ("for i in range(x.size(0))", "mask[i, lengths[i]:] = 1", 1),
+        ("for i, n in enumerate(others)", "mask[i, n:] = 1", 0),
+        ("for i, n in enumerate(lengths)", "mask[i, 1:] = 1", 0),
+        ("for i, n in enumerate(lengths)", "names = self.names[:n]", 0),
+    ],
+)
+def test_slices_at_lengths(loop: str, line: str, times: int) -> None:
+    found = [code for _, code in findings(SOURCE.format(loop=loop, line=line))]
+    # A length that may be on the device is a host read.
+    assert found.count("XLA506") + found.count("XLA503") == times
