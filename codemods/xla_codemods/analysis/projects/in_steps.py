@@ -22,6 +22,8 @@ from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import argument_for, name_of, position, walk_body
 
 _REPEATED = (*LOOPS, *FUNCTIONS)
+# Operations with their own gradient.
+OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 _LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
 
 
@@ -50,8 +52,8 @@ def is_beside_a_backward(node: ast.AST, home: Index) -> bool:
 
 @once
 def computing(home: Index) -> Collection[FunctionNode]:
-    """The `forward` methods of the module classes of a file, `__call__` of classes called losses, and what they call:
-    methods of the same object, functions of the file. In the order of calls.
+    """The `forward` methods of the module classes of a file, `__call__` of classes called losses, operations with their
+    own gradient, and what they call: methods of the same object, functions of the file. In the order of calls.
     """
 
     def called(function: FunctionNode) -> Iterator[FunctionNode]:
@@ -74,6 +76,9 @@ def _forwards(home: Index) -> Iterator[FunctionNode]:
             method = home.inference.method(definition, "forward")
         elif _LOSS.search(definition.name):  # `class TripletLoss(object)`
             method = home.inference.method(definition, "__call__")
+        elif any(home.dotted(base) in OPERATIONS for base in definition.bases):
+            parts = (part for part in definition.body if isinstance(part, ast.FunctionDef))
+            yield from (part for part in parts if part.name in {"forward", "backward"})
         if method is not None:
             yield method[0]
 

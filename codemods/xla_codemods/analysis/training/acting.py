@@ -13,6 +13,7 @@ from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
 from ..nodes import walk
 from ..once import once
+from ..projects.in_steps import OPERATIONS
 from ..syntax import is_literal
 from .steps import calls_of, is_of_an_optimizer
 from .training import FORWARD, GRADIENTS, MARK, TRAINING, Loop, outside_loops
@@ -167,7 +168,6 @@ def _predicting(script: Script, call: ast.Call) -> bool:
     return function is not None and _predicts(script, function.body)
 
 
-_OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # Methods of a module that compute in their own loop: each turn is a graph.
 _TURNS = Pattern(
     r"generat|sampl|decod|predict|translat|infer|search|rollout|evaluat|valid|test|step|fit|train|epoch|optimi",
@@ -200,7 +200,7 @@ def _is_of_an_operation(script: ParsedFile, function: FunctionNode) -> bool:
     """True if `function` belongs to a `torch.autograd.Function`: it runs in the middle of a step's gradients."""
     made = script.parent(function)
     return isinstance(made, ast.ClassDef) and any(
-        script.dotted(base) in _OPERATIONS for base in made.bases
+        script.dotted(base) in OPERATIONS for base in made.bases
     )
 
 

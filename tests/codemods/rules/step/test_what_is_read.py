@@ -379,3 +379,15 @@ def test_settings_of_torch_are_no_tensors() -> None:
         "        model(x.to(device)).mean().backward()\n        optimizer.step()\n"
     )
     assert "XLA503" not in [code for _, code in findings(source)]
+
+
+def test_what_an_operation_with_its_own_gradient_is_given() -> None:
+    source = (
+        "import torch\nclass Sign(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x):\n        ctx.save_for_backward(x)\n        return x.sign()\n"
+        "    @staticmethod\n    def backward(ctx, grad_output):\n        x, = ctx.saved_tensors\n"
+        "        grad = grad_output.clone()\n        grad[x > 1] = 0\n        return grad\n"
+        "net = torch.nn.Linear(2, 2).cuda()\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "for x in batches:\n    Sign.apply(net(x.cuda())).sum().backward()\n    optimizer.step()\n"
+    )
+    assert (11, "XLA504") in findings(source)

@@ -12,6 +12,7 @@ from ...inference.values import NONE
 from .computed import computing
 
 if TYPE_CHECKING:
+    from ...scopes import Binding
     from ...script import Script
 
 # Methods whose result has the elements of the tensor.
@@ -33,12 +34,18 @@ def is_given(script: Script, node: ast.expr, methods: frozenset[str] = _ELEMENTS
             isinstance(end, ast.Name)
             and not script.value(end).kinds - {NONE}
             and script.function(end) in computing(script)
-            and all(binding.how == "parameter" for binding in script.reaching(end))
+            and all(map(_is_handed, script.reaching(end)))
         )
 
     return script.runs_accelerated and all_ends(
         [node], partial(_given_parts, script, methods), is_parameter
     )
+
+
+def _is_handed(binding: Binding) -> bool:
+    """Return True for a parameter, and for `x` of `x, y = ctx.saved_tensors`."""
+    saved = isinstance(binding.value, ast.Attribute) and binding.value.attr == "saved_tensors"
+    return binding.how == "parameter" or saved
 
 
 def is_of_a_batch(script: Script, node: ast.expr) -> bool:
