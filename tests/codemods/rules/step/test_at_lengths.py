@@ -27,19 +27,18 @@ for x, lengths, others in batches:
 
 
 @pytest.mark.parametrize(
-    ("loop", "line", "times"),
+    ("loop", "line", "code"),
     [
-        ("for i, n in enumerate(lengths)", "mask[i, n:] = 1", 1),
-        ("for i, n in enumerate(lengths.tolist())", "mask[i].narrow(0, n, 4).fill_(1)", 1),
-        ("for row, n in zip(mask, lengths)", "row[:int(n)] = 1", 1),
-        ("for i, (row, n) in enumerate(zip(mask, lengths))", "x = mask[i, :n.item()] + 1", 1),
-        ("for i in range(x.size(0))", "mask[i, lengths[i]:] = 1", 1),
-        ("for i, n in enumerate(others)", "mask[i, n:] = 1", 0),
-        ("for i, n in enumerate(lengths)", "mask[i, 1:] = 1", 0),
-        ("for i, n in enumerate(lengths)", "names = self.names[:n]", 0),
+        ("for i, n in enumerate(lengths)", "mask[i, n:] = 1", "XLA503"),  # it may be on the device
+        ("for i, n in enumerate(lengths.tolist())", "mask[i].narrow(0, n, 4).fill_(1)", "XLA506"),
+        ("for row, n in zip(mask, lengths)", "row[:int(n)] = 1", "XLA506"),
+        ("for i, (row, n) in enumerate(zip(mask, lengths))", "x = mask[i, :n.item()]", "XLA506"),
+        ("for i in range(x.size(0))", "mask[i, lengths[i]:] = 1", "XLA506"),
+        ("for i, n in enumerate(others)", "mask[i, n.item():] = 1", ""),
+        ("for i, n in enumerate(lengths)", "mask[i, 1:] = 1", ""),
+        ("for i, n in enumerate(lengths)", "names = self.names[:n]", ""),
     ],
 )
-def test_slices_at_lengths(loop: str, line: str, times: int) -> None:
+def test_slices_at_lengths(loop: str, line: str, code: str) -> None:
     found = [code for _, code in findings(SOURCE.format(loop=loop, line=line))]
-    # A length that may be on the device is a host read.
-    assert found.count("XLA506") + found.count("XLA503") == times
+    assert code in found if code else "XLA506" not in found

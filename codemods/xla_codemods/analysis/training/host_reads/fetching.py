@@ -52,7 +52,7 @@ _THEIRS = Outcome(obstacle="a framework calls the function and marks its steps")
 _LIGHTNINGS = Outcome(obstacle="Lightning runs the step")
 # What may read a tensor from the device.
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
-_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Slice, ast.Subscript)
+_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Slice, ast.Subscript, ast.UnaryOp)
 _READING = frozenset((*_TESTS, *_OPERATIONS, ast.FormattedValue, ast.comprehension))
 
 
