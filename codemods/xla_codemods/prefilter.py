@@ -11,7 +11,10 @@ SUPPRESSION = "xla-migrate:"
 
 # A file in which none of these stands, in small letters or capitals, and that imports none of the packages below and starts
 # no launcher, is none of our business. They are few and short, since each is searched in every file.
-WORDS = (b"torch", b"cuda", b"nccl", b"nvidia", b"apex", b".item()", SUPPRESSION.encode())
+WORDS = (
+    *(b"torch", b"cuda", b"nccl", b"nvidia", b"apex", b".item()", b".step()", b".backward("),
+    SUPPRESSION.encode(),
+)
 
 # Packages whose names hold none of them are looked for where something is imported: a search that begins with a
 # literal costs no more than one for a word, whatever number of names may follow.

@@ -42,3 +42,10 @@ def test_files_that_start_launchers() -> None:
     assert concerns(b"import os\n\n\ndef f():\n    os.system('deepspeed t.py')\n")
     assert not concerns(b"from mine import run\n" + command)
     assert not concerns(b"import os, subprocess\n\nsubprocess.run(['ls'])\n")
+
+
+def test_wrapped_optimizers_need_no_import() -> None:
+    """`ScheduledOptim`, in a file of its own that imports numpy or nothing."""
+    assert concerns(b"class Wrapper:\n    def step(self):\n        self._optimizer.step()\n")
+    assert concerns(b"def train(loss):\n    loss.backward()\n")
+    assert not concerns(b"def act(env, action):\n    env.step(action)\n")
