@@ -349,8 +349,8 @@ def _words(node: ast.expr) -> set[str]:
 CALLED_AS_INSTANCE = frozenset({"__call__", "forward"})
 
 
-def names_given(made: ast.Call, parent: Callable[[ast.AST], ast.AST | None]) -> Iterator[str]:
-    """The last names of what the instance `made` is bound to: `criterion`, of `self.criterion = Loss().to(device)`, too."""
+def names_given(made: ast.expr, parent: Callable[[ast.AST], ast.AST | None]) -> Iterator[str]:
+    """The last names of what the object `made` is bound to: `criterion`, of `self.criterion = Loss().to(device)`, too."""
     node: ast.AST = made
     around = parent(node)
     while isinstance(around, (ast.Attribute, ast.Call)):  # .to(device), DDP(...)

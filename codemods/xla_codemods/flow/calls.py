@@ -22,6 +22,7 @@ class Nodes(Protocol):
     def of(self, kind: type[N]) -> list[tuple[N, Scope]]: ...
     def scope(self, node: ast.AST) -> Scope: ...
     def calls_of(self, name: str) -> list[tuple[ast.Call, Scope]]: ...
+    def names(self, name: str) -> list[tuple[ast.Name, Scope]]: ...
     def names_of(self, owner: Scope, name: str) -> list[tuple[ast.Name, Scope]]: ...
     def same(self, name: ast.Name) -> list[ast.Name]: ...
     def attributes(self, name: str) -> list[tuple[ast.Attribute, Scope]]: ...
@@ -115,7 +116,18 @@ def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
         names |= {name for call in made for name in names_given(call, file.parent)}
         at_once = [around for call in made if (around := _call_of(file, call))]  # C()(x)
     by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
-    return [*by_name, *at_once]
+    return [*by_name, *at_once, *_calls_by_other_names(file, function)]
+
+
+def _calls_by_other_names(file: File, function: FunctionNode) -> Iterator[ast.Call]:
+    """Yield the calls of what `function` is assigned to: `self.loss = focal_loss`."""
+    for node, _ in file.index.names(function.name):
+        statement = file.parent(node)
+        if isinstance(statement, ast.Assign) and statement.value is node:
+            calls = (
+                c for name in names_given(node, file.parent) for c, _ in file.index.calls_of(name)
+            )
+            yield from (call for call in calls if named(file, call.func) is function)
 
 
 def _call_of(file: File, func: ast.expr) -> ast.Call | None:

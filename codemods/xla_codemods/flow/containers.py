@@ -25,6 +25,21 @@ def held(file: File, node: ast.expr, *keys: str) -> list[ast.expr]:
     return [value for value, rest in reached if not rest]
 
 
+def iterates_keys(file: File, loop: ast.AST) -> bool:
+    """Return True if `loop` is over a dictionary, from which it takes the values: `for k in batch: batch[k]`."""
+    match loop:
+        case ast.For(target=ast.Name(id=key), iter=(ast.Name() | ast.Attribute()) as owner) | (
+            ast.comprehension(target=ast.Name(id=key), iter=(ast.Name() | ast.Attribute()) as owner)
+        ):
+            return any(
+                isinstance(part.slice, ast.Name)
+                and part.slice.id == key
+                and unparsed(part.value) == unparsed(owner)
+                for part, _ in file.index.of(ast.Subscript)
+            )
+    return False
+
+
 def _step(file: File, node: ast.expr, keys: tuple[str, ...]) -> Iterator[_Place]:
     """Yield where the wanted value is one step before."""
     if not keys:

@@ -334,8 +334,10 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "start_processes}"),
 ("distributed.single_process", {'code': 'XLA605', 'name': 'single-process-data-parallel'},
 "both: torch.nn{DataParallel} torch.nn.parallel{DataParallel} "
-"torch.nn.parallel.data_parallel{DataParallel}; calls: torch.nn.parallel{data_parallel gather "
-"parallel_apply replicate scatter} torch.nn.parallel.data_parallel{data_parallel} "
+"torch.nn.parallel.data_parallel{DataParallel}; calls: "
+"torch.nn.parallel._functions.Broadcast{apply} torch.nn.parallel._functions.Gather{apply} "
+"torch.nn.parallel._functions.Scatter{apply} torch.nn.parallel{data_parallel gather parallel_apply"
+" replicate scatter} torch.nn.parallel.data_parallel{data_parallel} "
 "torch.nn.parallel.parallel_apply{parallel_apply} torch.nn.parallel.replicate{replicate} "
 "torch.nn.parallel.scatter_gather{gather scatter scatter_kwargs}"),
 ("distributed.rank_guard", {'code': 'XLA606', 'name': 'rank-guard', 'effort': 'medium'},

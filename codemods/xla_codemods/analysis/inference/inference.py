@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from ...flow.calls import File, argument, calls_by_name, passed
 from ...flow.closure import reach
+from ...flow.containers import iterates_keys
 from .. import flow
 from ..loops import is_called_a_loader
 from ..nodes import FUNCTIONS
@@ -168,8 +169,11 @@ class Inference:
         )
         for step in binding.path:
             value = self.element(value) if step == ITERATED else value.item(step)
-        if value == UNKNOWN and binding.how == "for" and is_called_a_loader(binding.value):
-            return of(TENSOR, BATCH)
+        if binding.how == "for":
+            if value == UNKNOWN and is_called_a_loader(binding.value):
+                return of(TENSOR, BATCH)
+            if value.has(TENSOR) and iterates_keys(self.file, binding.node):
+                return UNKNOWN
         return value
 
     def returned(

@@ -12,6 +12,8 @@ from ...program.import_graph import ImportGraph
 from ...program.texts import Texts
 from ...records import NamedTuple
 
+# Folders that installations and scripts put on Python's path: `pip install -e .`, `sys.path.insert(0, "lib")`.
+_ON_THE_PATH = frozenset({"lib", "python", "src"})
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset(
     "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
@@ -39,7 +41,8 @@ class ProjectFiles(Texts):
     def locate(self, dotted: str, path: str) -> tuple[str, list[str]] | None:
         """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
 
-        Absolute names are looked for beside the file, and then in each folder above, up to the project's root.
+        Absolute names are looked for beside the file, then in each folder above, up to the project's root, and then in
+        folders that are usually on Python's path.
         """
         folder = path.rpartition("/")[0]
         if (dotted, folder) not in self._located:
@@ -61,13 +64,28 @@ class ProjectFiles(Texts):
         for depth in range(len(folders), -1, -1):
             if (found := self._below(folders[:depth], parts)) is not None:
                 return found
-        return None
+        found_there = [self._below(each.split("/"), parts) for each in self._on_the_path]
+        known = [found for found in found_there if found is not None]
+        return known[0] if len(known) == 1 else None
 
     def has(self, root: str, path: str) -> bool:
         """True if a module or folder called `root` can be imported in the file at `path`."""
         folders = path.split("/")[:-1]
         beside = ("/".join((*folders[:depth], root)) for depth in range(len(folders), -1, -1))
-        return any(f"{name}.py" in self.files or name in self.folders for name in beside)
+        on_the_path = (f"{folder}/{root}" for folder in self._on_the_path)
+        return any(
+            f"{name}.py" in self.files or name in self.folders for name in (*beside, *on_the_path)
+        )
+
+    @cached_property
+    def _on_the_path(self) -> list[str]:
+        """The folders called `src` or `lib` that are no packages."""
+        return sorted(
+            folder
+            for folder in self.folders
+            if folder.rpartition("/")[2] in _ON_THE_PATH
+            and f"{folder}/__init__.py" not in self.files
+        )
 
     @cached_property
     def folders(self) -> frozenset[str]:

@@ -58,15 +58,26 @@ def computing(home: Index) -> Collection[FunctionNode]:
 
     def called(function: FunctionNode) -> Iterator[FunctionNode]:
         for node in walk_body(function.body):
-            match node:
-                case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self")) as func):
-                    found = named(home, func)
-                    owner = home.parent(found) if found is not None else None
-                    # Inherited methods are often called now and then: `self.unmerge()`.
-                    if found and (isinstance(owner, ast.Module) or owner is home.parent(function)):
-                        yield found
+            for func in _called_by(node):
+                found = named(home, func)
+                owner = home.parent(found) if found is not None else None
+                # Inherited methods are often called now and then: `self.unmerge()`.
+                if found and (isinstance(owner, ast.Module) or owner is home.parent(function)):
+                    yield found
 
     return reach(_forwards(home), called).keys()
+
+
+def _called_by(node: ast.AST) -> list[ast.expr]:
+    """Return the function that a call runs, or the methods in a table of a model's parts: `{"TransE": self.trans_e}`."""
+    match node:
+        case ast.Call(func=ast.Name() | ast.Attribute(value=ast.Name(id="self")) as func):
+            return [func]
+        case ast.Dict(values=values):
+            return [
+                v for v in values if isinstance(v, ast.Attribute) and name_of(v.value) == "self"
+            ]
+    return []
 
 
 def _forwards(home: Index) -> Iterator[FunctionNode]:

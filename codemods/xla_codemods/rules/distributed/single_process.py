@@ -170,13 +170,17 @@ _PIECES = (
     "scatter_gather.scatter_kwargs",
     "gather",
     "scatter_gather.gather",
+    "_functions.Scatter.apply",
+    "_functions.Gather.apply",
+    "_functions.Broadcast.apply",
 )
 
 
 @RULE.call(*(f"torch.nn.parallel.{name}" for name in _PIECES))
 def pieces(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`DataParallel` by hand."""
-    name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
+    dotted = script.dotted(call.func, scope) or ""
+    name = dotted.removesuffix(".apply").rpartition(".")[2]
     message = (
         f"`{name}` works on several CUDA devices of one process, and an XLA process has one: call the module itself, "
         "or use DistributedDataParallel"

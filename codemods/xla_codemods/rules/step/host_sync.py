@@ -285,6 +285,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
+    if obstacle.endswith("with a tensor or array"):
+        return "compute with the tensor itself if both are on the device, or read every n-th step"
     if _is_logged_by_lightning(script, node):
         return "pass the tensor itself to `self.log`"
     if obstacle and _is_for_numpy(script, node):

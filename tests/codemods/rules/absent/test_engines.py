@@ -90,6 +90,7 @@ def test_forked_ones_and_other_options_are_left_to_a_person(rest: str) -> None:
         "nn.parallel.replicate(m, [0, 1])",
         "torch.nn.parallel.scatter(x, [0, 1])",
         "nn.parallel.parallel_apply(ms, xs)",
+        "nn.parallel._functions.Scatter.apply([0, 1], None, 0, x)",
         "nn.parallel.gather(ys, 0)",
         "torch.nn.parallel.scatter_gather.scatter_kwargs(x, k, [0])",
     ],

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
 from ...helpers import migrated
 from ..lines import line
 
@@ -296,3 +299,48 @@ def test_a_loop_over_devices_does_not_make_a_text_of_a_field() -> None:
     )
     after = migrated(source + 'train(Config(**json.load(open("a.json"))))\n')
     assert "device = xla.xla_device(cfg.device)\n" in after
+
+
+_UPDATE = """\
+import torch
+
+class LocalUpdate:
+    def __init__(self, args, loader):
+        self.args, self.loader = args, loader
+
+    def train(self, net):
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for x, y in self.loader:
+            loss = net(x.to(self.args.device)).mean()
+            loss.backward()
+            optimizer.step()
+"""
+_MAIN = """\
+import torch
+from models.update import LocalUpdate
+from options import parse
+
+args = parse()
+args.device = {device}
+LocalUpdate(args, []).train(torch.nn.Linear(2, 2).to(args.device))
+"""
+
+
+@pytest.mark.parametrize(
+    "path", ["models/update.py", "lib/models/update.py", "src/models/update.py"]
+)
+@pytest.mark.parametrize(
+    ("device", "is_kept"),
+    [
+        ("torch.device(f'cuda:{args.gpu}' if torch.cuda.is_available() else 'cpu')", True),
+        ("torch.device(args.device)", True),
+        ("xla.xla_device()", True),
+        ("'cuda'", False),
+        ("args.gpu_name", False),
+    ],
+)
+def test_a_device_that_another_module_puts_there(path: str, device: str, is_kept: bool) -> None:
+    main = "from xla_migrate import runtime as xla\n" + _MAIN.replace("{device}", device)
+    files = {"main.py": main.encode(), path: _UPDATE.encode(), "options.py": b"parse = object\n"}
+    result = migrate(files[path], Options(), path, Project(Modules(files), path)).data.decode()
+    assert ("x.to(self.args.device)" in result) == is_kept

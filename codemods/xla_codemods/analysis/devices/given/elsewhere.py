@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...inference.values import DEVICE, GIVEN, STRING
+from ...projects.passed_arguments import assigned_to
 from ...syntax import is_cuda_string, keyword, name_of
 from ..specs import is_device_name
 
@@ -99,7 +100,20 @@ def is_from_elsewhere(script: Script, part: ast.expr) -> bool:
     if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
         return False
     known = script.value(part).kinds or script.value(owner).kinds
-    return not known and script.dotted(owner) is None and not is_made_device(script, part)
+    if known or script.dotted(owner) is not None or is_made_device(script, part):
+        return False
+    return not _is_made_in_another_module(script, part, name)
+
+
+def _is_made_in_another_module(
+    script: Script, part: ast.Attribute | ast.Subscript, name: str
+) -> bool:
+    """Return True if a module of the same programs puts a torch.device there: `args.device = torch.device(...)`."""
+    modules = script.project.modules
+    others = sorted(script.project.programs & modules.with_word(name))
+    homes = filter(None, map(modules.whole, others))
+    values = (home.value(given) for home in homes for given in assigned_to(part, home))
+    return any(value.has(DEVICE) and not value.has(STRING) for value in values)
 
 
 def is_filled(script: Script, part: ast.expr) -> bool:

@@ -17,7 +17,7 @@ from ...nodes import walk
 from ...once import once
 from ...syntax import is_literal, is_off, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
-from ..tensors.given import is_reduced_from_what_is_given
+from ..tensors.given import is_one_number_of_what_is_given, is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .formatted import is_text
@@ -253,8 +253,13 @@ def _asks(script: Script, test: ast.expr) -> bool:
     if isinstance(test, ast.Compare):
         if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in test.ops):
             return False
-        return any(is_device_tensor(script, side) for side in (test.left, *test.comparators))
-    return is_device_tensor(script, test)
+        return any(_is_read(script, side) for side in (test.left, *test.comparators))
+    return _is_read(script, test)
+
+
+def _is_read(script: Script, node: ast.expr) -> bool:
+    """True if the truth of `node`, or what it is compared with, is read from the device."""
+    return is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node)
 
 
 def _of_call(script: Script, call: ast.Call) -> Iterator[str]:

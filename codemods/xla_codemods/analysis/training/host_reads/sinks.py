@@ -158,8 +158,11 @@ def _tracker(call: ast.Call) -> ast.expr | None:
 
 
 def _is_tested(script: Script, node: ast.AST) -> bool:
-    """Return True for `if writer is not None:` and `if writer:`."""
-    match script.parent(node):
+    """Return True for `if writer is not None:`, `if writer:` and `if writer and verbose:`."""
+    around = script.parent(node)
+    while isinstance(around, ast.BoolOp):
+        around = script.parent(around)
+    match around:
         case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.UnaryOp(op=ast.Not()) | ast.If():
             return True
     return False

@@ -121,8 +121,9 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         return True
     if not value.kinds and is_of_a_batch(script, node):
         return True
-    if not value.kinds and (arguments := tensor_arguments(script, node)):
-        return [a for a in arguments if not script.value(a).kinds & _OTHERS] or False
+    if value.kinds <= {TENSOR} and (arguments := tensor_arguments(script, node)):
+        tensors = [a for a in arguments if not script.value(a).kinds & _OTHERS]
+        return [part for a in tensors for part in _taken_out(script, node, a)] or False
     match node:
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[]) if name in _PASSED_ON:
             return [inner]
@@ -159,6 +160,14 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         case ast.Subscript():
             return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
+
+
+def _taken_out(script: Script, node: ast.expr, given: ast.expr) -> list[ast.expr]:
+    """Return what `node` has of the dictionary `given`: what is under its key; `given` if that is no dictionary."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return held(script, given, key) or [given]
+    return [given]
 
 
 def _assigned_in_a_hook(script: Script, node: ast.expr, value: Value) -> list[ast.expr]:

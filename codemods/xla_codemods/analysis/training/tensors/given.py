@@ -24,21 +24,22 @@ KEEPING = frozenset(
 )
 _ELEMENTS = KEEPING | {"long"}
 _REDUCTIONS = frozenset("abs all any float isfinite isinf isnan max mean min norm sum".split())
+_COMPARISONS = frozenset("eq ge gt le lt ne".split())
+_ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
 def is_given(script: Script, node: ast.expr, methods: frozenset[str] = _ELEMENTS) -> bool:
     """Return True if `node` is what a model is given, and nothing else is known of it: `labels`, `target.clone()`."""
+    parts, is_end = partial(_given_parts, script, methods), partial(_is_parameter, script)
+    return script.runs_accelerated and all_ends([node], parts, is_end)
 
-    def is_parameter(end: ast.expr) -> bool:
-        return (
-            isinstance(end, ast.Name)
-            and not script.value(end).kinds - {NONE}
-            and script.function(end) in computing(script)
-            and all(map(_is_handed, script.reaching(end)))
-        )
 
-    return script.runs_accelerated and all_ends(
-        [node], partial(_given_parts, script, methods), is_parameter
+def _is_parameter(script: Script, node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Name)
+        and not script.value(node).kinds - {NONE}
+        and script.function(node) in computing(script)
+        and all(map(_is_handed, script.reaching(node)))
     )
 
 
@@ -72,10 +73,29 @@ def is_reduced_from_what_is_given(script: Script, node: ast.expr) -> bool:
     return is_given(script, node, _ELEMENTS | _REDUCTIONS)
 
 
+def is_one_number_of_what_is_given(script: Script, node: ast.expr) -> bool:
+    """Return True for `mask.any()` and `(target > 0).float().sum()` of what a model is given, and for names of them."""
+
+    def is_a_number(end: ast.expr) -> bool:
+        match end:
+            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]):
+                methods = _ELEMENTS | _REDUCTIONS | _COMPARISONS
+                return name in _REDUCTIONS - {"float"} and is_given(script, owner, methods)
+        return False
+
+    return all_ends([node], partial(_given_parts, script, frozenset()), is_a_number)
+
+
 def _given_parts(script: Script, methods: frozenset[str], node: ast.expr) -> list[ast.expr]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in methods:
             return [owner]
+        case ast.Compare(left=left, ops=[op]) if methods >= _COMPARISONS and not isinstance(
+            op, _ASKING
+        ):
+            return [left]
+        case ast.UnaryOp(op=ast.Invert(), operand=operand) if methods >= _COMPARISONS:
+            return [operand]
         case ast.Name():
             values = [binding.whole for binding in script.reaching(node)]
             known = [value for value in values if value is not None]

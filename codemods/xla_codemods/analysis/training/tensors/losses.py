@@ -71,7 +71,7 @@ def _gives_a_loss(script: Script, name: str, binding: Binding) -> bool:
 def is_one_of_losses(script: Script, node: ast.Subscript) -> bool:
     """True for `losses[0]`, on which a method of tensors is called, where calls have given the list or dict."""
     owner = node.value
-    if not isinstance(owner, ast.Name) or script.value(node) != UNKNOWN:
+    if not isinstance(owner, ast.Name) or script.value(node).kinds - {TENSOR}:
         return False
     if not (script.runs_accelerated or uses_accelerate(script)) or not _are_losses(script, owner):
         return False
