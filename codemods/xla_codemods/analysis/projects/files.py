@@ -12,8 +12,6 @@ from ...program.import_graph import ImportGraph
 from ...program.texts import Texts
 from ...records import NamedTuple
 
-# Folders that installations and scripts put on Python's path: `pip install -e .`, `sys.path.insert(0, "lib")`.
-_ON_THE_PATH = frozenset({"lib", "python", "src"})
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset(
     "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
@@ -42,7 +40,7 @@ class ProjectFiles(Texts):
         """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
 
         Absolute names are looked for beside the file, then in each folder above, up to the project's root, and then in
-        folders that are usually on Python's path.
+        folders that the project puts on Python's path.
         """
         folder = path.rpartition("/")[0]
         if (dotted, folder) not in self._located:
@@ -79,12 +77,14 @@ class ProjectFiles(Texts):
 
     @cached_property
     def _on_the_path(self) -> list[str]:
-        """The folders called `src` or `lib` that are no packages."""
+        """The folders that `_init_paths.py` names in `sys.path.insert(0, "lib")`, and that are no packages."""
+        adding = (path for path in self.having(("sys.path.",)) if "path" in path.rpartition("/")[2])
+        texts = [self.text(path) for path in adding]
         return sorted(
             folder
-            for folder in self.folders
-            if folder.rpartition("/")[2] in _ON_THE_PATH
-            and f"{folder}/__init__.py" not in self.files
+            for folder in (self.folders if texts else ())
+            if f"{folder}/__init__.py" not in self.files
+            and any(_is_named(folder.rpartition("/")[2], text) for text in texts)
         )
 
     @cached_property
@@ -155,6 +155,11 @@ class ProjectFiles(Texts):
 def is_of_others(root: str) -> bool:
     """Return True if `root` is the name of a known library, which projects seldom use for a module."""
     return root in _OTHERS or root in sys.stdlib_module_names
+
+
+def _is_named(folder: str, text: str) -> bool:
+    """Return True for `"lib"`, `"../lib"` and `"lib/"` in `text`."""
+    return re.search(rf"""["'/]{re.escape(folder)}/?["']""", text) is not None
 
 
 _IMPORT = Pattern(

@@ -315,7 +315,15 @@ class LocalUpdate:
             loss.backward()
             optimizer.step()
 """
+_PATHS = b"""\
+import os.path as osp
+import sys
+
+lib_path = osp.join(osp.dirname(__file__), "lib")
+sys.path.insert(0, lib_path)
+"""
 _MAIN = """\
+import _init_paths
 import torch
 from models.update import LocalUpdate
 from options import parse
@@ -327,7 +335,7 @@ LocalUpdate(args, []).train(torch.nn.Linear(2, 2).to(args.device))
 
 
 @pytest.mark.parametrize(
-    "path", ["models/update.py", "lib/models/update.py", "src/models/update.py"]
+    "path", ["models/update.py", "lib/models/update.py", "src/lib/models/update.py"]
 )
 @pytest.mark.parametrize(
     ("device", "is_kept"),
@@ -341,6 +349,6 @@ LocalUpdate(args, []).train(torch.nn.Linear(2, 2).to(args.device))
 )
 def test_a_device_that_another_module_puts_there(path: str, device: str, is_kept: bool) -> None:
     main = "from xla_migrate import runtime as xla\n" + _MAIN.replace("{device}", device)
-    files = {"main.py": main.encode(), path: _UPDATE.encode(), "options.py": b"parse = object\n"}
+    files = {"main.py": main.encode(), path: _UPDATE.encode(), "_init_paths.py": _PATHS}
     result = migrate(files[path], Options(), path, Project(Modules(files), path)).data.decode()
     assert ("x.to(self.args.device)" in result) == is_kept

@@ -280,6 +280,9 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         read = may_be_read if dotted.startswith("torch.") else is_device_tensor
         if any(read(script, argument) for argument in call.args):
             yield f"`{dotted}` reads from the device"
+    elif (fetched := _read_by_lambda(script, call)) is not None:
+        if may_be_read(script, fetched):
+            yield f"`{unparsed(func)}` reads from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         is_value = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
         if func.id in _OF_ALL and len(call.args) == 1:
@@ -303,6 +306,19 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _read_by_lambda(script: Script, call: ast.Call) -> ast.expr | None:
+    """Return `loss` of `to_np(loss)`, where `to_np = lambda x: x.detach().cpu().numpy()`."""
+    made = script.only_value(call.func) if isinstance(call.func, ast.Name) else None
+    match call.args, made:
+        case [given], ast.Lambda(args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
+            is_read = False
+            while isinstance(body, (ast.Attribute, ast.Call)):
+                is_read |= isinstance(body, ast.Attribute) and body.attr in _METHODS
+                body = body.func if isinstance(body, ast.Call) else body.value
+            return given if is_read and name_of(body) == name else None
+    return None
 
 
 def _keeps(script: Script, func: ast.Attribute) -> bool:

@@ -190,3 +190,31 @@ def train(model, loader: DataLoader, optimizer, wanted, device="cuda"):
     assert _lines({"train.py": script}, "train.py") == []
     migrated = migrate(script.encode(), Options()).data.decode()
     assert _lines({"train.py": migrated}, "train.py") == []
+
+
+@each(
+    "body, found",
+    [
+        ("x.detach().cpu().numpy()", [13]),
+        ("float(x.item())", []),
+        ("x.detach().float()", []),
+        ("x.item()", [13]),
+    ],
+)
+def test_a_lambda_that_reads(body: str, found: list[int]) -> None:
+    script = f"""\
+import torch
+
+to_np = lambda x: {body}
+
+
+def train(model, loader, optimizer, metrics):
+    model.cuda()
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        metrics["norm"], metrics["size"] = to_np(norm), to_np(len(x))
+"""
+    assert _lines({"train.py": script}, "train.py") == found
