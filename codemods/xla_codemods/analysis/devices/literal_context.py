@@ -76,14 +76,7 @@ def place(script: ParsedFile, node: ast.expr) -> str:
             return ELSEWHERE
         case ast.Dict():
             return _entry(script, node, parent)
-        case (
-            ast.List()
-            | ast.Tuple()
-            | ast.Set()
-            | ast.ListComp()
-            | ast.GeneratorExp()
-            | ast.SetComp()
-        ):
+        case ast.expr() if isinstance(parent, _DISPLAYS):
             return _element(script, node, parent)
         case ast.BinOp(op=ast.Add()) if isinstance(node, (ast.Tuple, ast.List)):
             return place(script, parent)  # `("cuda:0",) + args`

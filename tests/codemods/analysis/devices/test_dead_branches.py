@@ -35,6 +35,9 @@ EMPTY = "torch.cuda.empty_cache()"
         (f"def f():\n    assert not is_torch_xla_available()\n    {EMPTY}\n", True),
         (f"x = is_torch_xla_available() or {EMPTY}\n", True),
         (f"if state.kind != DistributedType.DEEPSPEED:\n    pass\nelse:\n    {EMPTY}\n", True),
+        # an empty tuple or list names no make of accelerators
+        (f"if x.shape == ():\n    {EMPTY}\n", False),
+        (f"if kinds != []:\n    pass\nelse:\n    {EMPTY}\n", False),
         # accelerate's kinds: another one is not XLA
         (f"if state.kind == DistributedType.MULTI_GPU:\n    {EMPTY}\n", True),
         (f"if state.kind in (DistributedType.FSDP, DistributedType.NO):\n    {EMPTY}\n", True),
