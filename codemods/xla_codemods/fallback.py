@@ -16,7 +16,6 @@ from .catalog.families import is_cuda_only
 from .catalog.row import OF_A_MODULE
 from .edits import DropAlias, Edit, remove
 from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
-from .patterns import Pattern
 from .rule import Rule, Unhandled
 
 if TYPE_CHECKING:
@@ -178,10 +177,10 @@ def _is_looked_for(script: Script, node: ast.AST) -> bool:
     return False
 
 
-# Notes of rows that tell what to do, and do not only say why.
-_TO_DO = Pattern(
-    r"(?:use|call|train|write|load|save|shard|run|choose|set|give|keep|move|do|compute|profile|pad"
-    r"|build|count|seed|read|remove|replace|iterate|concatenate)\b"
+# The first words of notes that tell what to do, and do not only say why.
+_TO_DO = frozenset(
+    "use call train write load save shard run choose set give keep move do compute profile pad build count seed read "
+    "remove replace iterate concatenate".split()
 )
 
 
@@ -206,9 +205,9 @@ def message(dotted: str, row: Row) -> str:
         reason, _, rest = note.partition(": ")
         if advice and not rest.startswith(("use ", "write ")):
             advice.append(rest or note)
-        elif _TO_DO.match(note):
+        elif note.partition(" ")[0] in _TO_DO:
             advice = [note]
-        elif _TO_DO.match(rest):
+        elif rest.partition(" ")[0] in _TO_DO:
             text, advice = f"{text} ({reason})", advice or [rest]
         else:
             text = f"{text} ({note})"
