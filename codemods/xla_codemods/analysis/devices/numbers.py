@@ -121,7 +121,7 @@ class Numbers:
             for name, argument in filled(handed, handed.target):
                 # All calls of a function are looked at last, which costs most.
                 if (
-                    _may_be_one(argument)
+                    (_is_int(argument) or isinstance(argument, _NUMBERS))  # it may be a number
                     and self._only_moves(handed.target, name)
                     and self._is_number(Place(argument, self.home))
                     and self._takes_devices(handed.target, name)
@@ -342,11 +342,6 @@ def _is_asked_for(node: ast.Name, index: Index) -> bool:
             if text in {f"{node.id} is not None", f"{node.id} is None", node.id, f"not {node.id}"}:
                 return True
     return False
-
-
-def _may_be_one(node: ast.expr) -> bool:
-    """Return True if an expression like `node` can be a number."""
-    return _is_int(node) or isinstance(node, _NUMBERS)
 
 
 def _with_owner(

@@ -101,7 +101,7 @@ def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
             return base.fields.get(index.value, base.element or UNKNOWN)
         if isinstance(index.value, int):
             return base.item(index.value)
-        if isinstance(index.value, str) and _is_environment(node.value, scope):
+        if isinstance(index.value, str) and resolve(node.value, scope) == "os.environ":
             return of(STRING, GIVEN)
         if isinstance(index.value, str) and is_settings(base):
             return section(base)
@@ -203,10 +203,6 @@ def _arithmetic(left: Value, right: Value) -> Value:
     if left.has(ARRAY) or right.has(ARRAY):
         return of(ARRAY, *((left.kinds | right.kinds) & {DOUBLE}))
     return of(NUMBER) if left.has(NUMBER) and right.has(NUMBER) else UNKNOWN
-
-
-def _is_environment(node: ast.expr, scope: Scope) -> bool:
-    return resolve(node, scope) == "os.environ"
 
 
 EXPRESSIONS: dict[type[ast.AST], Callable[..., Value]] = {

@@ -39,7 +39,7 @@ class _Folding:
         for comparison in folded:
             if comparison is not None and comparison not in self.done:
                 self.done.add(comparison)
-                yield from self._fold(comparison, _holds(comparison))
+                yield from self._fold(comparison, _HOLDS[type(comparison.ops[0])])
         if name is not None and loads and all(folded):
             yield self._removed(call)
         elif name is not None or not all(folded):
@@ -146,8 +146,3 @@ _HOLDS = {
     ast.GtE: True,
     ast.Eq: True,
 }
-
-
-def _holds(comparison: ast.Compare) -> bool:
-    """What comparing equal numbers gives."""
-    return _HOLDS[type(comparison.ops[0])]
