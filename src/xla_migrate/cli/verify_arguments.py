@@ -17,10 +17,10 @@ from .subparser import Aligned, unknown_option
 from .usage import fail, readable
 
 _USAGE = """\
-xla-migrate verify SCRIPT [options] -- ARGUMENTS OF THE SCRIPT
-       xla-migrate verify SCRIPT --record FILE [options] -- ARGUMENTS OF THE SCRIPT
+xla-migrate verify SCRIPT [options] [-- ARGUMENTS OF THE SCRIPT]
+       xla-migrate verify SCRIPT --record FILE [options] [-- ARGUMENTS OF THE SCRIPT]
        xla-migrate verify SCRIPT --reference FILE [options] [-- ARGUMENTS OF THE SCRIPT]
-       xla-migrate PATH... --verify [options] -- ARGUMENTS OF THE FIRST SCRIPT"""
+       xla-migrate PATH... --verify [options] [-- ARGUMENTS OF THE FIRST SCRIPT]"""
 _ABOUT = """\
 Run the original (on CUDA, or with its CUDA calls redirected to the CPU) and the migrated script (on XLA), each in a
 copy of the project, and compare them step by step. The last form writes the migration if it is proven."""

@@ -87,7 +87,7 @@ def _report(found: Profiled, folder: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="xla-migrate profile",
-        usage="xla-migrate profile SCRIPT [options] -- ARGUMENTS OF THE SCRIPT",
+        usage="xla-migrate profile SCRIPT [options] [-- ARGUMENTS OF THE SCRIPT]",
         description="Migrate the script if necessary, run it in a copy of its project, and record a trace of its"
         " training steps.",
         epilog="exit codes: 0 done, 1 more graphs than --max-graphs, 2 the script could not run",

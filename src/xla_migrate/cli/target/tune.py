@@ -127,7 +127,7 @@ def _report(
 def _parser() -> argparse.ArgumentParser:
     parser = SubcommandParser(
         prog="xla-migrate tune",
-        usage="xla-migrate tune SCRIPT --vary NAME=A,B ... [options] -- ARGUMENTS OF THE SCRIPT",
+        usage="xla-migrate tune SCRIPT --vary NAME=A,B ... [options] [-- ARGUMENTS OF THE SCRIPT]",
         description="Train with several settings of the runtime and of the script, each in its own process, and"
         " report which of them trains fastest with the same losses.",
         epilog="exit codes: 0 done, 2 the script could not run",
