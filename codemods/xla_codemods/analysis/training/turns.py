@@ -98,6 +98,8 @@ def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
     Or a function that computes gradients and is returned by the one around it: `return step`.
     """
     effects = script.training.function_effects(function)
+    if STEP in effects and _accumulates(script, function):
+        effects |= {BACKWARD}
     if BACKWARD in effects and _is_returned(script, function):
         return True
     if not effects >= {STEP, BACKWARD} or function.name.startswith("test"):
@@ -108,6 +110,12 @@ def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
         if names & handed and script.function(call) is function:
             return True
     return not _is_named(script, function)
+
+
+def _accumulates(script: Script, function: ast.FunctionDef) -> bool:
+    """Return True if a loop of `function` computes gradients and takes no step."""
+    own = (loop for loop in script.training.loops if script.function(loop.node) is function)
+    return any(BACKWARD in loop.effects and STEP not in loop.effects for loop in own)
 
 
 def _is_returned(script: Script, function: FunctionNode) -> bool:

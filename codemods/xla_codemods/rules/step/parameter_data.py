@@ -30,6 +30,21 @@ weights stay valid.
 +        p.data = p.data.to(xla.xla_device())  # XLA516
 ```
 
+A class of tensors whose objects move:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+class Noise(torch.Tensor):
+    def to(self, *args, **kwargs):
+        moved = Noise(self)
+        moved.data = super().to(*args, **kwargs)  # XLA516
+        return moved
+
+noise = Noise(torch.ones(2)).to(xla.xla_device())
+```
+
 Other assignments to `.data` are not reported:
 
 ```python
@@ -87,6 +102,8 @@ def parameter_data(script: Script, statement: ast.Assign, scope: Scope) -> Itera
                 advice = "move the module with `.to()`"
                 if _STATES.search(script.segment(script.function(target) or statement)):
                     advice = "put the new tensor in its place"
+                elif _is_its_class_s(statement.value):
+                    advice = "make the object of the moved tensor"
                 message = f"on XLA `.data` cannot be set to a tensor of another device: {advice}"
                 yield RULE.finding(script, target, message)
 
@@ -96,6 +113,8 @@ def _is_move(script: Script, node: ast.expr, data: ast.Attribute, scope: Scope) 
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda" | "cpu")):
             return True
+        case ast.Call(args=[ast.Starred(), *_]):
+            return _is_its_class_s(node)
         case ast.Call(func=ast.Attribute(attr="to"), args=args):
             target = args[0] if args else keyword(node, "device")
             if target is None or script.value(target).has(DTYPE):
@@ -103,6 +122,14 @@ def _is_move(script: Script, node: ast.expr, data: ast.Attribute, scope: Scope) 
             if _is_its_own(script, target, data, scope):
                 return False
             return script.devices.is_device(target) or script.devices.spec(target) is not None
+    return False
+
+
+def _is_its_class_s(node: ast.expr) -> bool:
+    """Return True for `super().to(...)`, of a class that derives from the tensor's."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="to")):
+            return True
     return False
 
 

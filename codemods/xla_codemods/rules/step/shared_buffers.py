@@ -52,6 +52,23 @@ Copies by name, and copies from a saved dictionary:
 +        target.state_dict()[name].copy_(value * 1)
 ```
 
+State dictionaries of an object:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ class Average:
+     def __init__(self, source, target, decay):
+-        self.decay, self.source, self.target = decay, source.cuda(), target.cuda()
++        self.decay, self.source, self.target = decay, source.to(xla.xla_device()), target.to(xla.xla_device())
+         self.source_dict = self.source.state_dict()
+         self.target_dict = self.target.state_dict()
+         for key in self.source_dict:
+-            self.target_dict[key].data.copy_(self.source_dict[key].data)
++            self.target_dict[key].data.copy_(self.source_dict[key].data * 1)
+```
+
 A moving average computes a new tensor. It is not reported:
 
 ```python
@@ -73,6 +90,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
+from ...analysis.syntax import unparsed
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
@@ -106,7 +124,7 @@ def _is_an_entry(script: Script, node: ast.expr, scope: Scope) -> bool:
     match _bare(node):
         case ast.Subscript(value=collection, slice=index):
             part_of_it = isinstance(index, (ast.Slice, ast.Tuple))
-            of_state = _owner_of_state(collection, scope) is not None
+            of_state = _owner_of_state(script, collection, scope) is not None
             return not part_of_it and not of_state and not script.value(node, scope).has(HOST)
     return False
 
@@ -170,7 +188,7 @@ def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
         case ast.Name() as name:
             return _iterates_parameters(script, name, scope)
         case ast.Subscript(value=state, slice=index):
-            owner = _owner_of_state(state, scope)
+            owner = _owner_of_state(script, state, scope)
             part_of_it = isinstance(index, (ast.Slice, ast.Tuple))
             return owner is not None and not part_of_it and not is_as_made(script, owner, node)
         case ast.Call(func=ast.Attribute(attr="get_parameter" | "get_buffer"), args=[_]):
@@ -186,7 +204,7 @@ def _is_fetched(node: ast.expr) -> bool:
     return False
 
 
-def _owner_of_state(node: ast.expr, scope: Scope) -> ast.expr | None:
+def _owner_of_state(script: Script, node: ast.expr, scope: Scope) -> ast.expr | None:
     """The `x` of `x.state_dict()` and `dict(x.named_parameters())`, also by a name for that: a module's own tensors by name."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]):
@@ -201,10 +219,13 @@ def _owner_of_state(node: ast.expr, scope: Scope) -> ast.expr | None:
         case ast.Name(id=name):
             home, bindings = scope.find(name) or (scope, [])
             values = [b.part if b.how == "assign" else None for b in bindings]
-            owners = [_owner_of_state(v, home) for v in values if isinstance(v, ast.Call)]
-            if owners and len(owners) == len(bindings) and all(owners):
-                return owners[-1]
-    return None
+        case ast.Attribute():
+            home = scope
+            values = [s.value for s, _ in script.index.assignments(unparsed(node))]
+        case _:
+            return None
+    owners = [_owner_of_state(script, v, home) for v in values if isinstance(v, ast.Call)]
+    return owners[-1] if owners and len(owners) == len(values) and all(owners) else None
 
 
 def _iterates_parameters(script: Script, node: ast.Name, scope: Scope) -> bool:
@@ -243,7 +264,7 @@ def _gives_parameters(
         case ast.Call(func=ast.Attribute(attr="named_parameters" | "named_buffers"), args=[]):
             return path[1:] == (1,)
         case ast.Call(func=ast.Attribute(value=owner, attr="items"), args=[]):
-            return path[1:] == (1,) and _owner_of_state(owner, scope) is not None
+            return path[1:] == (1,) and _owner_of_state(script, owner, scope) is not None
         case ast.Call(func=ast.Attribute(value=owner, attr="values"), args=[]):
-            return len(path) == 1 and _owner_of_state(owner, scope) is not None
+            return len(path) == 1 and _owner_of_state(script, owner, scope) is not None
     return False

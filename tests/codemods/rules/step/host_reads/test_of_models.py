@@ -218,3 +218,27 @@ def train(model, loader, optimizer, metrics):
         metrics["norm"], metrics["size"] = to_np(norm), to_np(len(x))
 """
     assert _lines({"train.py": script}, "train.py") == found
+
+
+@each(
+    "body",
+    [
+        "losses = 0\n        for x in batches:\n            loss = model(x.cuda()).mean()\n            loss.backward()\n"
+        "        optimizer.step()\n        return loss.item()",
+        "loss = model(batches.cuda()).mean()\n        loss.backward()\n        optimizer.step()\n"
+        "        return loss.item()",
+    ],
+)
+def test_a_step_that_its_maker_returns(body: str) -> None:
+    script = f"""\
+import torch
+
+def make_step(model, optimizer):
+    model.cuda()
+    def train(batches):
+        {body}
+    return train
+"""
+    others = "from steps import make_step\ntrain = make_step(model, optimizer)\nmodel.train()\nfor x in loader:\n    print(train(x))\n"
+    lines = _lines({"steps.py": script, "main.py": others}, "steps.py")
+    assert [script.splitlines()[line - 1].strip() for line in lines] == ["return loss.item()"]
