@@ -333,6 +333,8 @@ def _module_method(
     if isinstance(base.definition, ast.ClassDef):
         method = values.method(base.definition, name)
         return values.returned(*method) if method is not None else UNKNOWN
+    if name == "generate" and keyword(node, "return_dict_in_generate") is None:
+        return Value(frozenset({TENSOR, *_place(values, node, scope)}))  # of transformers
     return UNKNOWN
 
 

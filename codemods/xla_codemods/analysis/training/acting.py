@@ -183,7 +183,7 @@ def is_part_of_a_model(script: ParsedFile, loop: Loop) -> bool:
     """Loops in what a module computes, and loops over layers, parameters or states."""
     function = script.function(loop.node)
     if function is not None:
-        if function.name in {"forward", "__call__"} or _is_of_an_operation(script, function):
+        if function.name in {"forward", "__call__"} or is_of_an_operation(script, function):
             return True
         if script.is_in_a_module(function) and not _TURNS.search(function.name):
             return True
@@ -196,7 +196,7 @@ def is_part_of_a_model(script: ParsedFile, loop: Loop) -> bool:
     return bool((iterated.kinds | element.kinds) & {MODULE, PARAMETERS})
 
 
-def _is_of_an_operation(script: ParsedFile, function: FunctionNode) -> bool:
+def is_of_an_operation(script: ParsedFile, function: FunctionNode) -> bool:
     """True if `function` belongs to a `torch.autograd.Function`: it runs in the middle of a step's gradients."""
     made = script.parent(function)
     return isinstance(made, ast.ClassDef) and any(

@@ -180,6 +180,7 @@ from ...analysis.frameworks.hooks import called_in_steps
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
 from ...analysis.nodes import LOOPS, walk
 from ...analysis.syntax import keyword, name_of
+from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...analysis.training.shapes.masks import (
@@ -449,7 +450,10 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
             yield RULE.finding(script, node, f"{message}: use `masked_fill_`", edit)
             return
-    is_tensor = may_be_read(script, node.value)
+    function = script.function(node)
+    is_tensor = may_be_read(script, node.value) or (
+        function is not None and is_of_an_operation(script, function)
+    )
     if (
         is_mask(script, node.slice)
         and (is_tensor or is_given(script, node.value))

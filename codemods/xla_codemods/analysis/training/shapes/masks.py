@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _METHODS = frozenset(
     "bool eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne".split()
 )
+_OF_ELEMENTS = frozenset({"abs", "float", "long", "sign"})
 _ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
@@ -57,7 +58,8 @@ def _is_truth(script: Script, node: ast.expr) -> bool:
     match node:
         case ast.Compare(ops=ops, left=left, comparators=others):
             return not any(isinstance(op, _ASKING) for op in ops) and any(
-                may_be_read(script, side) or is_given(script, side) for side in (left, *others)
+                may_be_read(script, side) or is_given(script, side, KEEPING | _OF_ELEMENTS)
+                for side in (left, *others)
             )
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _METHODS:
             return may_be_read(script, node) or is_given(script, owner)
