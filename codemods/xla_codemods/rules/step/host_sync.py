@@ -297,7 +297,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return (
             "pad to one size and mask the rest, or keep the number on the host next to the tensor"
         )
-    match node:
+    around = script.parent(node)
+    match around if isinstance(around, ast.Call) and node in around.args else node:
         case ast.Call(func=ast.Name(id="max" | "min" as name), args=[_, _, *_]):
             return f"compute it on the device: `torch.{name}imum`, or `torch.clamp` with a number"
     statement = script.statement(node)

@@ -391,3 +391,14 @@ def test_what_an_operation_with_its_own_gradient_is_given() -> None:
         "for x in batches:\n    Sign.apply(net(x.cuda())).sum().backward()\n    optimizer.step()\n"
     )
     assert (11, "XLA504") in findings(source)
+
+
+def test_a_count_that_begins_at_zero_is_a_tensor_where_item_is_called() -> None:
+    source = (
+        "import torch\nclass Net(torch.nn.Module):\n    def forward(self, boxes):\n"
+        "        count = 0\n        for box in boxes:\n            count += (torch.sum(box, 1) > 0).sum()\n"
+        "        return torch.sum(boxes[0]) / max(count.item(), 1)\n"
+        "net = Net().cuda()\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "for boxes in batches:\n    net(boxes).backward()\n    optimizer.step()\n"
+    )
+    assert (7, "XLA503") in findings(source)

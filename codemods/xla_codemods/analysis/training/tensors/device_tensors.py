@@ -113,7 +113,8 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
     value = script.value(node)
     if value.has(TENSOR) and value.kinds & {ACCEL, HOST}:
         return value.has(ACCEL)
-    if value.has(TENSOR) and not value.kinds & _OTHERS and _is_computed(script, node, value):
+    others = value.kinds & _OTHERS - {NUMBER}  # `count = 0`, then `count += mask.sum()`
+    if value.has(TENSOR) and not others and _is_computed(script, node, value):
         return True
     if value.kinds <= {TENSOR} and is_computed_with(script, node):
         return True
