@@ -19,7 +19,7 @@ LEFT = {
     "data_parallel_yaml": {"XLA504": 1, "XLA912": 2},
     "detection": {},
     "distillation": {},
-    "dqn_replay": {},
+    "dqn_replay": {"XLA503": 1},
     "ema_mixup": {"XLA503": 2},
     "fabric_script": {},
     "hf_trainer": {"XLA504": 1},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ...flow.calls import callers, heirs, methods, properties
@@ -16,7 +17,7 @@ from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
-from ..nodes import LEAVES, LOOPS, walk
+from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
@@ -259,13 +260,24 @@ def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
     if _is_always(script, node.test, not is_body):
         return True
     block = node.body if is_body else node.orelse
-    if any(isinstance(s, _LEAVES) or is_an_exit(script, getattr(s, "value", s)) for s in block):
+    leaves = (_leaves(script, s) or is_an_exit(script, getattr(s, "value", s)) for s in block)
+    if any(leaves):
         return True
     if _is_exceptional(node.test, is_body):
         return True
     if _is_always(script, node.test, is_body) or not _is_rare(script, node.test):
         return False
     return _is_usual(node.test) is not is_body
+
+
+def _leaves(script: Script, statement: ast.stmt) -> bool:
+    """Return True if `statement` ends the turns: a `return` does in a loop, and elsewhere chooses what a call returns."""
+    if isinstance(statement, ast.Return) and statement.value is not None:
+        inside = takewhile(
+            lambda node: not isinstance(node, FUNCTIONS), script.ancestors(statement)
+        )
+        return any(isinstance(node, LOOPS) for node in inside)
+    return isinstance(statement, _LEAVES)
 
 
 def _is_exceptional(test: ast.expr, is_body: bool) -> bool:

@@ -402,3 +402,22 @@ def test_a_count_that_begins_at_zero_is_a_tensor_where_item_is_called() -> None:
         "for boxes in batches:\n    net(boxes).backward()\n    optimizer.step()\n"
     )
     assert (7, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_in_each_step"),
+    [
+        ("return float(x.mean())", True),  # one of the values that calls return
+        ("raise ValueError(float(x.mean()))", False),
+        ("print(float(x.mean())); return", False),
+    ],
+)
+def test_a_branch_that_returns_a_value_runs_in_each_step(end: str, is_in_each_step: bool) -> None:
+    source = (
+        "import torch\ndef solve(x, method):\n    if method == 'adaptive':\n"
+        f"        {end}\n    return x.sum()\n"
+        "net = torch.nn.Linear(2, 2).cuda()\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "for x in batches:\n    y = net(x.cuda())\n    y.mean().backward()\n"
+        "    optimizer.step()\n    solve(y, method)\n"
+    )
+    assert ((4, "XLA503") in findings(source)) is is_in_each_step
