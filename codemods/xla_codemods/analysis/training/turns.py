@@ -21,7 +21,7 @@ from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
-from ..syntax import evaluated, name_of, returned
+from ..syntax import defaults, evaluated, name_of, returned
 from .acting import unmarked_evaluations
 from .tensors.computed import computing
 from .training import BACKWARD, STEP, TRAINING
@@ -375,15 +375,29 @@ def _besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
 
 
 def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
-    """`step % log_interval == 0`, of `log_interval = 1`."""
+    """`step % log_interval == 0`, of `log_interval = 1`, or of an attribute or parameter that is 1 by default."""
     match test:
         case ast.Compare(
             left=ast.BinOp(op=ast.Mod(), right=every),
             ops=[ast.Eq()],
             comparators=[ast.Constant(value=0)],
         ):
-            return getattr(script.only_value(every) or every, "value", None) == 1
+            return getattr(_by_default(script, every), "value", None) == 1
     return False
+
+
+def _by_default(script: Script, node: ast.expr) -> ast.expr:
+    """Return what `node` is if no caller says otherwise: its only value, or that of a parameter with a default."""
+    if isinstance(node, ast.Attribute):
+        around = script.class_around(node)
+        made = script.inference.class_attributes(around).get(node.attr, []) if around else []
+        wholes = [binding.whole for binding, _ in made]
+        return _by_default(script, wholes[0]) if len(wholes) == 1 and wholes[0] else node
+    function = script.function(node)
+    for parameter, default in defaults(function.args) if function is not None else ():
+        if isinstance(node, ast.Name) and parameter.arg == node.id:
+            return default
+    return script.only_value(node) or node
 
 
 def _asks_for_rank(node: ast.expr) -> bool:

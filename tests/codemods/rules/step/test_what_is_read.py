@@ -421,3 +421,18 @@ def test_a_branch_that_returns_a_value_runs_in_each_step(end: str, is_in_each_st
         "    optimizer.step()\n    solve(y, method)\n"
     )
     assert ((4, "XLA503") in findings(source)) is is_in_each_step
+
+
+@pytest.mark.parametrize(("default", "times"), [("1", 1), ("20", 0)])
+def test_what_is_done_every_n_steps_by_default(default: str, times: int) -> None:
+    source = (
+        "import torch\nclass Trainer:\n"
+        f"    def __init__(self, model, period={default}):\n"
+        "        self.model, self.optimizer = model.cuda(), torch.optim.SGD(model.parameters(), 0.1)\n"
+        "        self.period = period\n"
+        "    def train(self, batches):\n        for step, x in enumerate(batches):\n"
+        "            loss = self.model(x.cuda()).mean()\n            loss.backward()\n"
+        "            self.optimizer.step()\n            if (step + 1) % self.period == 0:\n"
+        "                self.kept = float(loss)\n"
+    )
+    assert [code for _, code in findings(source)].count("XLA503") == times
