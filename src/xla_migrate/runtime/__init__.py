@@ -33,15 +33,9 @@ from .devices import (
     supports_fused,
     xla_device,
 )
-from .graphs import (
-    assign,
-    checkpoint,
-    checkpoint_sequential,
-    compile,
-    inference_mode,
-    narrow,
-    put,
-)
+from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode
+from .indexing.masks import assign, masked_mean, masked_sum
+from .indexing.positions import narrow, put
 from .loading.loader import MpDeviceLoader
 from .precision import autocast, is_bf16_supported, set_cudnn, set_float32_matmul_precision
 from .processes import (
@@ -224,6 +218,8 @@ __all__ = [
     "manual_seed",
     "mark_step",
     "marked_step",
+    "masked_mean",
+    "masked_sum",
     "master_print",
     "mem_get_info",
     "memory_info",

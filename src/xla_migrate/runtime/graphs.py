@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from ._backend import backend
@@ -129,83 +128,3 @@ def inference_mode(mode: Any = True) -> Any:
     if callable(mode):
         return inference_mode()(mode)
     return backend().inference_mode(mode)
-
-
-def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
-    """``torch.narrow`` for a ``start`` that changes from step to step.
-
-    ``x[:, i : i + n]`` is another graph for every ``i``, so it compiles at each (fact 3.31).
-    On XLA this gathers by positions that are data: one graph for all. There it is a copy, so
-    writing to it does not reach ``tensor``.
-
-    Args:
-        tensor: What to slice.
-        dim: Along which dimension.
-        start: Where the slice begins, as an int or an integer tensor.
-        length: How long it is; a change of it is a new graph.
-
-    Returns:
-        ``tensor`` from ``start`` on, ``length`` long in dimension ``dim``.
-
-    Example:
-        >>> table = torch.arange(6.0, device=device)
-        >>> [xla.narrow(table, 0, i, 2).tolist() for i in (0, 4)]
-        [[0.0, 1.0], [4.0, 5.0]]
-    """
-    return backend().narrow(tensor, dim, start, length)
-
-
-def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None = None) -> None:
-    """``tensor[..., start] = value`` for a ``start`` that changes from step to step.
-
-    ``x[i] = value`` is another graph for every ``i``, so it compiles at each (fact 3.31). On
-    XLA this copies to positions that are data: one graph for all.
-
-    Args:
-        tensor: What is written to, in place.
-        dim: Along which dimension.
-        start: Where, as an int or an integer tensor.
-        value: What is written: a tensor, moved to where ``tensor`` is, or a number. It is broadcast.
-        length: Of a slice ``start : start + length``; None for the one at ``start``.
-
-    Example:
-        >>> scores = torch.zeros(3, device=device)
-        >>> for i in range(3):
-        ...     xla.put(scores, 0, i, float(i))
-        >>> scores.tolist()
-        [0.0, 1.0, 2.0]
-    """
-    backend().put(tensor, dim, start, value, length)
-
-
-def assign(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> None:
-    """``tensor[mask] = value``, and ``tensor[mask] = value[mask]``, without reading the mask.
-
-    torch_xla reads the mask from the device to learn how many elements it selects, and compiles
-    again for each number. This computes all elements, and keeps those outside of
-    the mask.
-
-    Args:
-        tensor: What is written to, in place.
-        mask: Booleans of the shape of ``tensor``, or of its first dimensions. Any other index
-            writes as in torch.
-        value: A number, a tensor with one element, or a tensor from which the elements under the
-            mask are taken.
-
-    Example:
-        >>> distances = torch.tensor([4.0, 1.0, 3.0], device=device)
-        >>> xla.assign(distances, distances > 2, 0)
-        >>> distances.tolist()
-        [0.0, 1.0, 0.0]
-    """
-    is_selected = isinstance(value, torch.Tensor) and value.numel() != 1
-    are_tensors = isinstance(tensor, torch.Tensor) and isinstance(mask, torch.Tensor)
-    if not are_tensors or mask.dtype not in (torch.bool, torch.uint8):
-        tensor[mask] = value[mask] if is_selected else value
-        return
-    mask = mask.to(tensor.device, torch.bool)
-    mask = mask.reshape(mask.shape + (1,) * (tensor.dim() - mask.dim()))
-    if isinstance(value, torch.Tensor):
-        value = value.to(tensor.device)
-        value = value if is_selected else value.reshape(())
-    tensor.copy_(torch.where(mask, value, tensor))

@@ -17,8 +17,8 @@ Fix: safe, unsafe or none.
 Keep one size. The replacement depends on the code that follows:
 
 - `torch.where(mask, x, 0)` for `x[mask]`.
+- `xla.masked_sum(x, mask)` for `x[mask].sum()`, and `xla.masked_mean(x, mask)` for its mean.
 - `xla.assign(x, mask, 0)` for `x[mask] = 0`.
-- `(x * mask).sum() / mask.sum()` for `x[mask].mean()`.
 - A fixed length, or one of a few lengths, for batches that are padded to their longest sample.
 - `F.one_hot(y, num_classes)` for `F.one_hot(y)`.
 - `torch.repeat_interleave(..., output_size=n)` for a call without the size.
@@ -57,6 +57,20 @@ A mask that another tensor decides on:
 -            best[mask] = distance[mask]
 +            xla.assign(best, mask, distance)
          model(best).mean().backward()
+         xla.optimizer_step(optimizer)
+```
+
+The mean of what a mask selects:
+
+```diff
+ import torch
+ from xla_migrate import runtime as xla
+
+ def train(model, batches, optimizer):
+     for x, y in xla.MpDeviceLoader(batches):
+         losses = (model(x) - y) ** 2
+-        losses[y > 0].mean().backward()
++        xla.masked_mean(losses, y > 0).backward()
          xla.optimizer_step(optimizer)
 ```
 
@@ -183,6 +197,7 @@ from ...analysis.syntax import keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
+from ...analysis.training.shapes.masked_reductions import whole_reduction
 from ...analysis.training.shapes.masks import (
     is_about,
     is_called_a_mask,
@@ -234,7 +249,7 @@ _ELSEWHERE = ": move the call out of the step, or to the host"
 _FUNCTIONS = {
     "torch.argwhere": _ELSEWHERE,
     "torch.bincount": _ELSEWHERE,
-    "torch.masked_select": "",
+    "torch.masked_select": "",  # below
     "torch.nonzero": ": use the mask itself, or `torch.where`",
     "torch.unique": _ELSEWHERE,
     "torch.unique_consecutive": _ELSEWHERE,
@@ -242,7 +257,7 @@ _FUNCTIONS = {
 _METHODS = {
     "argwhere": _ELSEWHERE,
     "bincount": _ELSEWHERE,
-    "masked_select": "",
+    "masked_select": "",  # below
     "nonzero": ": use the mask itself, or `torch.where`",
     "unique": _ELSEWHERE,
     "unique_consecutive": _ELSEWHERE,
@@ -253,11 +268,11 @@ _METHODS = {
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if call.args and _matters(script, call, call.args[0]):
         dotted = script.dotted(call.func, scope) or ""
-        yield RULE.finding(
-            script,
-            call,
-            f"the size of the result of `{dotted}` depends on data, and XLA compiles again for each size{_FUNCTIONS[dotted] or f': {_instead(script, call)}'}",
-        )
+        message = f"the size of the result of `{dotted}` depends on data, and XLA compiles again for each size"
+        if dotted != "torch.masked_select":
+            yield RULE.finding(script, call, message + _FUNCTIONS[dotted])
+        elif len(call.args) == 2:
+            yield _of_a_mask(script, call, message, *call.args, broadcast=True)
 
 
 @RULE.method(*_METHODS)
@@ -269,11 +284,28 @@ def method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
         or _selects_in_a_model(script, owner, name)
     )
     if is_there and _is_repeated(script, call):
-        yield RULE.finding(
-            script,
-            call,
-            f"the size of the result of `.{name}()` depends on data, and XLA compiles again for each size{_METHODS[name] or f': {_instead(script, call)}'}",
-        )
+        message = f"the size of the result of `.{name}()` depends on data, and XLA compiles again for each size"
+        if name != "masked_select":
+            yield RULE.finding(script, call, message + _METHODS[name])
+        elif len(call.args) == 1:
+            yield _of_a_mask(script, call, message, owner, call.args[0], broadcast=True)
+
+
+def _of_a_mask(
+    script: Script,
+    selection: ast.expr,
+    message: str,
+    values: ast.expr,
+    mask: ast.expr,
+    *,
+    broadcast: bool,
+) -> Finding:
+    """Return the finding of a selection by `mask`, with a fix if its sum or mean is all that is used."""
+    found = whole_reduction(script, selection, values, mask, broadcast)
+    if found is None:
+        return RULE.finding(script, selection, f"{message}: {_instead(script, selection)}")
+    function, edit = found
+    return RULE.finding(script, selection, f"{message}: use `{function}`", edit)
 
 
 def _selects_in_a_model(script: Script, node: ast.expr, method: str) -> bool:
@@ -366,7 +398,10 @@ def _selected(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     elif any(_is_selection(script, node.value, index) for index in indices):
         if _is_repeated(script, node):
             message = "the size of a selection by a mask depends on data, and XLA compiles again for each size"
-            yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
+            if indices == [node.slice]:
+                yield _of_a_mask(script, node, message, node.value, node.slice, broadcast=False)
+            else:
+                yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
     elif may_be_read(script, node.value) and _is_repeated(script, node):
         for name in {_chosen_by(script, index) for index in indices} - {""}:
             message = f"the number of indices that `{name}` finds depends on data, and XLA compiles again for each number"

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings
 
@@ -206,3 +206,25 @@ for x in range(4):
     found = [f.message for f in check(script.encode()) if f.code == "XLA504"]
     assert len(found) == (message is not None)
     assert all(message in text for text in found if message is not None)
+
+
+@pytest.mark.parametrize(
+    ("computed", "expected"),
+    [
+        ("out[out > 0].sum()", "xla.masked_sum(out, out > 0)"),
+        ("torch.mean(out[out > 0])", "xla.masked_mean(out, out > 0)"),
+        ("out.abs().masked_select(y > 0).mean()", "xla.masked_mean(out.abs(), y > 0, broadcast=True)"),
+        ("torch.masked_select(out, y > 0).sum()", "xla.masked_sum(out, y > 0, broadcast=True)"),
+        ("out[out > 0].sum(0)", ""),
+        ("out[out > 0].max()", ""),
+        ("out[:, y > 0].mean()", ""),
+        ("torch.sum(out[out > 0], dim=0)", ""),
+        ("(out[y > 0] - x[y > 0]).mean()", ""),
+    ],
+)  # fmt: skip
+def test_sums_and_means_of_selections_are_rewritten(computed: str, expected: str) -> None:
+    text = STEP.format(helpers="", computed=f"chosen = {computed}")
+    result = migrate(text.encode(), Options(), "train.py").data.decode()
+    assert f"        chosen = {expected or computed}\n" in result
+    again = migrate(result.encode(), Options(), "train.py").data.decode()
+    assert again == result

@@ -1,0 +1,1 @@
+"""Positions and masks that change from step to step, in one graph."""
