@@ -86,8 +86,7 @@ class Tree:
 
     def reaching(self, name: ast.Name) -> list[Binding]:
         """Return the bindings that a read of `name` may see; none if this file does not bind it."""
-        found = self.index.scope(name).find(name.id)
-        return flow.reaching(found[1], name, found[0], self.parents) if found else []
+        return self.index.cached(_reaching, name)
 
     def value(self, node: ast.AST | None, scope: Scope | None = None) -> Value:
         """What the expression `node` may be."""
@@ -291,6 +290,11 @@ class Index(Tree):
                 return scopes[current]
             child, current = current, self.parents.get(current)
         return self.module
+
+
+def _reaching(index: Index, name: ast.Name) -> list[Binding]:
+    found = index.scope(name).find(name.id)
+    return flow.reaching(found[1], name, found[0], index.parents) if found else []
 
 
 def build(tree: ast.Module, text: str, module: Scope | None = None) -> Index:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Protocol
 
 from ..bindings import ScopeNode
@@ -50,7 +52,8 @@ class Evaluator(Protocol):
     def instance(self, definition: ast.ClassDef, scope: Scope) -> Value: ...
 
 
-def kinds_of(dotted: str) -> set[str]:
+@lru_cache(5_000)
+def kinds_of(dotted: str) -> AbstractSet[str]:
     """Kinds that deriving from, or being annotated as, `dotted` gives."""
     for prefix, kind in _BASES:
         if dotted.startswith(prefix):
@@ -85,8 +88,8 @@ def annotated(values: Evaluator, annotation: ast.expr | None, scope: Scope) -> V
     if dotted in {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"}:
         return of(TENSOR)
     if dotted is not None:
-        kinds = {DEVICE} if dotted == "torch.device" else kinds_of(dotted)
-        return Value(frozenset(kinds)) if kinds else UNKNOWN
+        kinds = frozenset({DEVICE} if dotted == "torch.device" else kinds_of(dotted))
+        return Value(kinds) if kinds else UNKNOWN
     if isinstance(annotation, ast.BinOp):  # X | None
         sides = (annotation.left, annotation.right)
         return join(*(annotated(values, side, scope) for side in sides))

@@ -21,8 +21,7 @@ from ..syntax import (
     is_static,
     name_of,
     parameters,
-    statements,
-    walk_body,
+    returned,
 )
 from .annotations import annotated, kinds_of
 from .attributes import attributes_bound, settled
@@ -187,17 +186,13 @@ class Inference:
         if isinstance(scope.node, ast.ClassDef):
             by = None
         inner = self.inner(function, scope)
-        returns: list[Value] = []
-        yields: list[Value] = []
-        # A `yield` is an expression, and most functions have none.
-        walked = walk_body if "yield" in scope.text else statements
-        for node in walked(function.body):
-            if isinstance(node, ast.Return) and node.value is not None:
-                returns += self._handed_back(node.value, inner, function, by)
-            elif isinstance(node, ast.Yield) and node.value is not None:
-                yields.append(self.value(node.value, inner))
-        if yields:
+        own = (
+            n.value for n, _ in self.file.index.of(ast.Yield) if self.file.function(n) is function
+        )
+        if yields := [self.value(value, inner) for value in own if value is not None]:
             return Value(element=join(*yields))
+        found = (self._handed_back(value, inner, function, by) for value in returned(function))
+        returns = [value for values in found for value in values]
         return join(*returns) if returns else UNKNOWN
 
     def _handed_back(
@@ -276,7 +271,7 @@ class Inference:
             home = scope if owner is definition else own.parent or own
             for base in owner.bases:
                 dotted = resolve(base, home)
-                kinds |= kinds_of(dotted) if dotted else set()
+                kinds |= kinds_of(dotted or "")
         return frozenset(kinds)
 
     # Bindings.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
@@ -16,6 +15,7 @@ from ..scopes import FunctionNode
 from ..syntax import name_of
 
 if TYPE_CHECKING:
+    from ..index import Index
     from ..parsed_file import ParsedFile
     from ..projects.project import Modules
 
@@ -33,7 +33,7 @@ def computes_gradients_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
         return False
     known = _known(script)
     if target.function not in known:
-        reached = reach([target], lambda each: _called(script, each))
+        reached = reach([target], lambda each: script.cached(_called, each))
         known[target.function] = any(map(_is_backward, (c for t in reached for c in _calls(t))))
     return known[target.function]
 
@@ -73,19 +73,21 @@ def _known(script: ParsedFile) -> dict[FunctionNode, bool]:
     return {}
 
 
-def _calls(target: Target) -> Iterator[ast.Call]:
-    """Yield the calls that each call of `target` makes once."""
-    nodes = outside_loops(target.function.body)
-    return (node for node in nodes if isinstance(node, ast.Call))
+def _calls(target: Target) -> list[ast.Call]:
+    """Return the calls that each call of `target` makes once."""
+    return target.home.cached(_calls_outside_loops, target.function)
 
 
-def _called(script: ParsedFile, target: Target) -> Iterator[Target]:
+def _calls_outside_loops(home: Index, function: FunctionNode) -> list[ast.Call]:
+    return [node for node in outside_loops(function.body) if isinstance(node, ast.Call)]
+
+
+def _called(script: ParsedFile, target: Target) -> list[Target]:
     if target.home.path not in _loading_gradients(script.project.modules):
-        return
-    for call in _calls(target):
-        found = callees_of(script).called(target.home, call.func)
-        if found is not None:
-            yield found
+        return []
+    callees = callees_of(script)
+    called = (callees.called(target.home, call.func) for call in _calls(target))
+    return [each for each in called if each is not None]
 
 
 def _is_backward(call: ast.Call) -> bool:

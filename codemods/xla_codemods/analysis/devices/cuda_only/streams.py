@@ -100,8 +100,10 @@ def goes(script: ParsedFile, use: ast.expr) -> bool:
 
 def same_both_ways(script: ParsedFile, node: ast.If) -> str:
     """Return the remaining branch of `if stream is not None: ... else: ...` if both are equal without streams; else ""."""
+    if not node.orelse or is_elif(node, script.parents):
+        return ""
     result = _without_stream(script, node.test)
-    if result is None or not node.orelse or is_elif(node, script.parents):
+    if result is None:
         return ""
     one, other = (_without_streams(script, body) for body in (node.body, node.orelse))
     is_same = one == other or _computed(one) == _computed(other)

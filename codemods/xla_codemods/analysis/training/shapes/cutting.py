@@ -52,10 +52,10 @@ def is_cut(script: Script, node: ast.Subscript) -> bool:
 def _lengths(script: Script, node: ast.Subscript | ast.Call) -> Iterator[ast.expr]:
     """The ends of slices, and what `narrow` takes for a length."""
     if isinstance(node, ast.Subscript):
-        if isinstance(node.ctx, ast.Load) and _is_of_a_batch(script, node.value):
-            for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-                if isinstance(part, ast.Slice):
-                    yield from (e for e in (part.lower, part.upper) if e is not None)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        slices = [part for part in parts if isinstance(part, ast.Slice)]
+        if slices and isinstance(node.ctx, ast.Load) and _is_of_a_batch(script, node.value):
+            yield from (e for s in slices for e in (s.lower, s.upper) if e is not None)
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "narrow" and node.args:
         yield node.args[-1]
 

@@ -368,7 +368,7 @@ def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | N
 
 def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
     """`return loss` of a `training_step` or `compute_loss`."""
-    returned = returned_losses(script, script.function(node))
+    returned = script.cached(returned_losses, script.function(node))
     return any(loss.id == node.id for loss in returned)
 
 

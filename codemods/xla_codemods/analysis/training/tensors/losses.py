@@ -12,6 +12,7 @@ from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOWN
 from ...nodes import walk
+from ...once import once
 from ...optimizers import scaling_steps
 from ...scopes import FunctionNode
 from ...syntax import dict_entries, is_literal, unparsed
@@ -33,7 +34,7 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
     if value != UNKNOWN and value.kinds != {TENSOR}:  # a tensor whose place is not known
         return False
     function = script.function(node)
-    if not _computes_gradients(script, function):
+    if not script.cached(_computes_gradients, function):
         return False
     reaching = script.reaching(node)
     return bool(reaching) and all(_gives_a_loss(script, node.id, binding) for binding in reaching)
@@ -79,7 +80,7 @@ def is_one_of_losses(script: Script, node: ast.Subscript) -> bool:
     return (
         bool(reaching)
         and all(b.how == "assign" and _is_of_calls(b.value) for b in reaching)
-        and _computes_gradients(script, script.function(node))
+        and script.cached(_computes_gradients, script.function(node))
     )
 
 
@@ -137,13 +138,18 @@ def is_computed_with(script: Script, node: ast.expr) -> bool:
 
 def _names_behind_losses(script: Script, function: FunctionNode | None) -> frozenset[str]:
     own = (n for n in losses(script) if isinstance(n, ast.Name) and script.function(n) is function)
-    return _names_behind(script, [*own, *returned_losses(script, function)])
+    return _names_behind(script, [*own, *script.cached(returned_losses, function)])
 
 
-def losses(script: Script) -> Iterator[ast.expr]:
-    """What `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
+@once
+def losses(script: Script) -> tuple[ast.expr, ...]:
+    """Return what `backward` is called on: `loss.backward()`, `scaler.scale(loss).backward()`, `accelerator.backward(loss)`,
     `engine.backward(loss)` of an engine that is called as the model, `loss_scaler(loss, optimizer)`.
     """
+    return tuple(_losses(script))
+
+
+def _losses(script: Script) -> Iterator[ast.expr]:
     for call in scaling_steps(script):
         yield call.args[0]
     for call, _ in script.index.calls_of("backward"):
@@ -160,16 +166,14 @@ def losses(script: Script) -> Iterator[ast.expr]:
                 yield owner
 
 
-def returned_losses(script: Script, function: FunctionNode | None) -> Iterator[ast.Name]:
-    """Yield the losses that a `training_step` or `compute_loss` returns to its framework: `return loss, outputs`."""
-    if (
-        isinstance(function, ast.FunctionDef)
-        and function.name in {"compute_loss", "training_step"}
-        and function in called_in_steps(script)
-    ):
-        for node in walk(function):
-            if isinstance(node, ast.Return) and node.value is not None:
-                yield from _losses_in(node.value)
+def returned_losses(script: Script, function: FunctionNode | None) -> list[ast.Name]:
+    """Return the losses that a `training_step` or `compute_loss` returns to its framework: `return loss, outputs`."""
+    if not isinstance(function, ast.FunctionDef) or function not in called_in_steps(script):
+        return []
+    if function.name not in {"compute_loss", "training_step"}:
+        return []
+    values = (node.value for node in walk(function) if isinstance(node, ast.Return))
+    return [loss for value in values if value is not None for loss in _losses_in(value)]
 
 
 def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
