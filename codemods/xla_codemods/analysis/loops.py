@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..patterns import Pattern
 from .nodes import CHILDREN, DEFINITIONS, LEAVES, LOOPS
 from .syntax import name_of
+
+if TYPE_CHECKING:
+    from .bindings import FunctionNode
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp
@@ -78,6 +81,11 @@ def outside_loops(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             below = CHILDREN[kind](node)
             below.reverse()
             stack += below
+
+
+def calls_outside_loops(file: object, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of `function`, in `file`, that are not in an inner loop or definition."""
+    return [node for node in outside_loops(function.body) if isinstance(node, ast.Call)]
 
 
 def is_called_a_loader(node: ast.expr | None) -> bool:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ..inference.values import CLASS, INSTANCE, MODULE
-from ..loops import outside_loops, scaled_by_name
+from ..loops import calls_outside_loops, scaled_by_name
 from ..once import once
 from ..projects.callees import Target, callees_of
 from ..scopes import FunctionNode
 from ..syntax import name_of
 
 if TYPE_CHECKING:
-    from ..index import Index
     from ..parsed_file import ParsedFile
     from ..projects.project import Modules
 
@@ -75,11 +74,7 @@ def _known(script: ParsedFile) -> dict[FunctionNode, bool]:
 
 def _calls(target: Target) -> list[ast.Call]:
     """Return the calls that each call of `target` makes once."""
-    return target.home.cached(_calls_outside_loops, target.function)
-
-
-def _calls_outside_loops(home: Index, function: FunctionNode) -> list[ast.Call]:
-    return [node for node in outside_loops(function.body) if isinstance(node, ast.Call)]
+    return target.home.cached(calls_outside_loops, target.function)
 
 
 def _called(script: ParsedFile, target: Target) -> list[Target]:

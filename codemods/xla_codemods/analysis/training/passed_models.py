@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..loops import outside_loops
+from ..loops import calls_outside_loops
 from ..projects.callees import callees_of, filled
 from ..syntax import name_of
 
@@ -27,7 +27,7 @@ def runs_a_passed_model(
     if target is None or handed is None or target.home is script.index:
         return False
     models = {name for name, argument in filled(handed, target) if is_model(argument)}
-    calls = [n for n in outside_loops(target.function.body) if isinstance(n, ast.Call)]
+    calls = target.home.cached(calls_outside_loops, target.function) if models else []
     names = {getattr(each.func, "id", "") for each in calls}
     is_step = any(name_of(each.func) in _OF_STEPS for each in calls)
     return not (is_step or models.isdisjoint(names))
