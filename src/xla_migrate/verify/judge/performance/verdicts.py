@@ -171,7 +171,8 @@ def _bounded_graph(steps: list[list[OptimizerStep]]) -> Judgement:
             f"the graph grew from {sizes[0]:.0f} to {sizes[-1]:.0f} nodes: no step mark ends it"
         )
         return Judgement(name, Status.FAILED, detail, steps[-1][-1].where)
-    return Judgement(name, Status.OK, f"at most {max(sizes):.0f} nodes")
+    largest = round(max(sizes))
+    return Judgement(name, Status.OK, f"at most {largest} node{'s' * (largest != 1)}")
 
 
 def _most_in_a_row_without_launch(steps: list[list[OptimizerStep]]) -> int:
