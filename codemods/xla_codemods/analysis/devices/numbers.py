@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 _SOME = ast.Constant(0)  # a number that is known by its name, or by what returns it
 _RANKS = frozenset(
     {
-        "torch.accelerator.current_device_index",
-        "torch.cuda.current_device",
         "torch.cuda.device_count",
         "torch.distributed.get_global_rank",
         "torch.distributed.get_group_rank",

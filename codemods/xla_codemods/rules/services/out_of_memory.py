@@ -86,6 +86,7 @@ if TYPE_CHECKING:
 RULE = Rule("XLA131", "out-of-memory", severity=WARNING, effort=MEDIUM, words=("memory",))
 
 _MESSAGE = "XLA raises RuntimeError (RESOURCE_EXHAUSTED) when memory runs out, mostly during compilation: catch RuntimeError as well"
+_TEXT = 'XLA\'s message says RESOURCE_EXHAUSTED and `Out of memory`, which `{}` does not match: test for `"out of memory" in str(error).lower()`'
 
 
 @RULE.reference("torch.cuda.OutOfMemoryError", "torch.OutOfMemoryError")
@@ -103,10 +104,10 @@ def by_message(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Find
             comparators=[message],
         ):
             if text.startswith("CUDA") and "memory" in text:
-                yield RULE.finding(script, node, _MESSAGE)
+                yield RULE.finding(script, node, _TEXT.format(text))
             elif "out of memory" in text and not _is_in_small_letters(message):
                 if script.runs_accelerated and not script.source.mentions("RESOURCE_EXHAUSTED"):
-                    yield RULE.finding(script, node, _MESSAGE)
+                    yield RULE.finding(script, node, _TEXT.format(text))
 
 
 def _is_in_small_letters(message: ast.expr) -> bool:

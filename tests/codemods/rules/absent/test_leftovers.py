@@ -232,3 +232,8 @@ def check():
         raise ImportError("install fla") from error
 """
     assert migrated(source) == source
+
+
+def test_settings_that_are_imported_and_not_used_have_no_effect() -> None:
+    source = "import torch\nimport torch.backends.cudnn as cudnn\nx = torch.ones(2).cuda()\n"
+    assert [f.code for f in check(source.encode())] == ["XLA101"]

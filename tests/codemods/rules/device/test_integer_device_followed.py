@@ -305,3 +305,22 @@ def test_calls_of_a_function_are_searched_only_for_arguments_that_are_numbers(
     monkeypatch.setattr(numbers.passed, "of", lambda *given: searched.append(given) or iter(()))
     assert list(numbers.made_devices()) == []
     assert searched == []
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        ("device = torch.cuda.current_device()", "x.to(device)"),
+        ("device = device or torch.cuda.current_device()", "x.to(device=device)"),
+        ("if device is None:\n        device = torch.cuda.current_device()", "x.to(device)"),
+        ("self.device = torch.cuda.current_device()", "x.to(self.device)"),
+    ],
+)
+def test_the_current_device_is_a_device_already(given: str, moved: str) -> None:
+    source = f"import torch\n\ndef move(self, x, device=None):\n    {given}\n    return {moved}\n"
+    assert migrated(source).endswith(f"    return {moved}\n")
+
+
+def test_the_number_of_the_current_device_is_not() -> None:
+    source = "import torch\n\ndef move(x):\n    device_id = torch.cuda.current_device()\n    return x.to(device_id)\n"
+    assert migrated(source).endswith("    return x.to(xla.xla_device(device_id))\n")
