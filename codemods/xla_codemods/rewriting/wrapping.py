@@ -208,7 +208,7 @@ def _reindented(rows: list[str], length: int) -> list[str] | None:
     """Return a call of several lines with its first argument on a separate line."""
     indent = rows[0][: len(rows[0]) - len(rows[0].lstrip())]
     at = rows[0].find("(") + 1
-    if not at or not rows[-1].rstrip().endswith(")") or len(rows[0][:at]) > length:
+    if not at or len(rows[0][:at]) > length or not _ends_with_its_bracket(rows):
         return None
     first = indent + _INDENT + rows[0][at:].strip()
     heads, tokens = [first], _tokens(first.strip(), is_whole=False)
@@ -219,6 +219,17 @@ def _reindented(rows: list[str], length: int) -> list[str] | None:
     below = [row for row in (*rows[1:-1], rows[-1].rstrip()[:-1]) if row.strip()]
     deeper = _INDENT * (1 if after is None else 2)
     return [rows[0][:at], *heads, *_moved(below, at, heads[-1], deeper), f"{indent})"]
+
+
+def _ends_with_its_bracket(rows: list[str]) -> bool:
+    """Return True if the last character closes the first bracket of the rows, which is a round one."""
+    depth = closed = 0
+    brackets = [t for t in code_tokens("\n".join(rows).strip()) if opens(t) or closes(t)]
+    for token in brackets:
+        depth += 1 if opens(token) else -1
+        closed += depth == 0
+    is_round = bool(brackets) and brackets[0].string == "(" and brackets[-1].string == ")"
+    return is_round and closed == 1 and rows[-1].rstrip().endswith(")")
 
 
 def _parameters(line: str, length: int) -> list[str]:

@@ -184,3 +184,17 @@ def test_a_call_with_aligned_arguments() -> None:
         "    path",
         ")",
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    return [(inputs[0].to(xla.xla_device(index), non_blocking=True),\n"
+        "             inputs[1]) for index in range(3)], \\\n"
+        "           [names] * len(devices)\n",
+        "    x = first(inputs.to(xla.xla_device(index), non_blocking=True))(\n        second,\n        len(third))\n",
+    ],
+)
+def test_rows_whose_last_bracket_is_of_another_call_stay(text: str) -> None:
+    text = f"def f():\n{text}"
+    assert wrapped(text, "", 40) == text
