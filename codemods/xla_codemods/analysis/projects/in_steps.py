@@ -24,6 +24,8 @@ from ..syntax import argument_for, name_of, position, walk_body
 _REPEATED = (*LOOPS, *FUNCTIONS)
 # Operations with their own gradient.
 OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
+# Methods of models in which runners take a step.
+_STEPS_OF_MODELS = ("forward_train", "train_step", "training_step")
 _LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
 
 
@@ -85,6 +87,8 @@ def _forwards(home: Index) -> Iterator[FunctionNode]:
         method = None
         if MODULE in home.inference.base_kind(definition, scope):
             method = home.inference.method(definition, "forward")
+            steps = (home.inference.method(definition, name) for name in _STEPS_OF_MODELS)
+            yield from (step[0] for step in steps if step is not None)
         elif _LOSS.search(definition.name):  # `class TripletLoss(object)`
             method = home.inference.method(definition, "__call__")
         elif any(home.dotted(base) in OPERATIONS for base in definition.bases):

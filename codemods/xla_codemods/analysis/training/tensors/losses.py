@@ -17,6 +17,7 @@ from ...optimizers import scaling_steps
 from ...scopes import FunctionNode
 from ...syntax import dict_entries, is_literal, unparsed
 from ..training import BACKWARD
+from .computed import computing
 
 if TYPE_CHECKING:
     from ...scopes import Binding, FunctionNode
@@ -41,7 +42,11 @@ def is_called_a_loss(script: Script, node: ast.Name) -> bool:
 
 
 def _computes_gradients(script: Script, function: FunctionNode | None) -> bool:
-    """Return True if `function` (None: the module) does so, or has a loop that does, also through functions that it calls."""
+    """Return True if `function` (None: the module) does so, or has a loop that does, also through functions that it calls;
+    or if it is part of what a model computes.
+    """
+    if function in computing(script):
+        return True
     if any(script.function(b) is function for b, _ in script.index.calls_of("backward")):
         return True
     if function is not None and BACKWARD in script.training.function_effects(function):
@@ -57,7 +62,9 @@ def _gives_a_loss(script: Script, name: str, binding: Binding) -> bool:
         case "assign", ast.Call():
             return "loss" in name.lower()
         case "for", ast.Call(func=ast.Attribute(value=ast.Name() as walked, attr=part)):
-            return part in {"items", "values"} and _are_losses(script, walked)
+            is_value = part == "values" or (part == "items" and binding.path[-1:] == (1,))
+            named = _are_losses(script, walked) or "loss" in name.lower()
+            return is_value and named
         case "for", ast.Name() as walked:
             return _are_losses(script, walked)
         case "for", ast.Call(func=ast.Name(id="enumerate"), args=[ast.Name() as walked, *_]):
