@@ -145,6 +145,7 @@ _RESULTS: dict[str, Value] = {
     "torch.nn.Parameter": of(TENSOR),
     "torch.nn.parameter.Parameter": of(TENSOR),
     "torch.nn.utils.clip_grad_norm_": of(TENSOR, ACCEL),
+    "torch.nn.utils.clip_grad.clip_grad_norm_": of(TENSOR, ACCEL),
     "torch.nn.utils.rnn.pad_sequence": of(TENSOR),
     "torch.from_numpy": of(TENSOR, HOST),
     "torch_xla.core.xla_model._maybe_convert_to_cpu": of(TENSOR, HOST),

@@ -436,3 +436,30 @@ def test_what_is_done_every_n_steps_by_default(default: str, times: int) -> None
         "                self.kept = float(loss)\n"
     )
     assert [code for _, code in findings(source)].count("XLA503") == times
+
+
+def test_losses_that_a_models_own_step_reads() -> None:
+    source = (
+        "import torch\nclass Detector(torch.nn.Module):\n    def parse(self, losses):\n"
+        "        values = {k: v.mean() for k, v in losses.items()}\n"
+        "        for name, loss_value in values.items():\n"
+        "            values[name] = loss_value.item()\n        return sum(losses.values()), values\n"
+        "    def train_step(self, data):\n        return self.parse(self(**data))\n"
+        "net = Detector().cuda()\noptimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "for data in batches:\n    loss, values = net.train_step(data)\n    loss.backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert (6, "XLA503") in findings(source)
+
+
+def test_the_norm_that_a_hook_may_not_have() -> None:
+    source = (
+        "import torch\nfrom torch.nn.utils import clip_grad\nclass Hook:\n"
+        "    def clip(self, params):\n        if params:\n"
+        "            return clip_grad.clip_grad_norm_(params, 1.0)\n"
+        "    def after(self, runner):\n        runner.loss.backward()\n"
+        "        norm = self.clip([*runner.model.parameters()])\n        if norm is not None:\n"
+        "            runner.log({'norm': float(norm)})\n        runner.optimizer.step()\n"
+        "net = torch.nn.Linear(2, 2).cuda()\n"
+    )
+    assert (11, "XLA503") in findings(source)

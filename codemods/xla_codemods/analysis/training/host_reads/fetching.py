@@ -12,7 +12,7 @@ from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...frameworks.lightning_modules import is_lightnings
 from ...inference.library_types import HOST_TENSORS
-from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, SCHEDULER, TENSOR, UNKNOWN
+from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, NONE, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
 from ...syntax import is_literal, is_off, keyword, name_of, unparsed
@@ -262,6 +262,14 @@ def _is_read(script: Script, node: ast.expr) -> bool:
     return is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node)
 
 
+def _is_converted(script: Script, function: str, node: ast.expr) -> bool:
+    """True if `node` is a tensor on the device; for `float`, which takes no None, it may be None elsewhere."""
+    kinds = script.value(node).kinds - {NONE}
+    return is_device_tensor(script, node) or (
+        function in {"float", "int"} and kinds == {TENSOR, ACCEL}
+    )
+
+
 def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     func = call.func
     scope = script.index.scope(call)
@@ -289,7 +297,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             looked_at = _looked_at(call)
             if any(_asks(script, v) or holds_device_tensors(script, v) for v in looked_at):
                 yield f"`{func.id}` of tensors reads each of them from the device"
-        elif is_value and any(is_device_tensor(script, argument) for argument in _each(call.args)):
+        elif is_value and any(_is_converted(script, func.id, value) for value in _each(call.args)):
             yield f"`{func.id}` of a tensor reads it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):
