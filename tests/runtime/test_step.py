@@ -110,6 +110,34 @@ def test_gradients_are_averaged_before_the_step(monkeypatch: pytest.MonkeyPatch)
     assert notes == ["reduce", "step"]
 
 
+class Scheduled:
+    """A project's class around an optimizer: its own step averages, or does not."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, averages: bool) -> None:
+        self.optimizer, self.averages = optimizer, averages
+
+    def step(self) -> None:
+        if self.averages:
+            xla.optimizer_step(self.optimizer)
+        else:
+            self.optimizer.step()
+
+
+def test_an_object_around_an_optimizer_averages_in_its_own_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    parameter = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    monkeypatch.setattr(_backend, "_chosen", Replicas(notes))
+    parameter.sum().backward()
+    xla.optimizer_step(Scheduled(optimizer, averages=True))
+    assert notes == ["reduce"]
+    assert parameter.item() == 0
+    with pytest.raises(TypeError, match="Scheduled cannot be averaged: it has no param_groups"):
+        xla.optimizer_step(Scheduled(optimizer, averages=False))
+
+
 def test_replicas_with_other_parameters_are_refused_at_the_first_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -291,5 +319,6 @@ def test_a_class_of_its_own_that_has_a_step_alone_is_stepped(
     monkeypatch.setattr(room, "world_size", lambda: 2)
     with pytest.raises(TypeError, match="no param_groups"):
         xla.optimizer_step(stepper)
+    assert stepper.steps == 2, "only the step shows that it averages nothing"
     xla.optimizer_step(stepper, average=False)
-    assert stepper.steps == 2
+    assert stepper.steps == 3

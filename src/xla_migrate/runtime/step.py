@@ -42,7 +42,8 @@ def optimizer_step(
     Does not mark the step: a device loader does, or ``mark_step`` (fact 1.20).
 
     Args:
-        optimizer: Anything with ``step``, and, if there are several replicas, ``param_groups``.
+        optimizer: Anything with ``step``. If there are several replicas, it needs ``param_groups``, or a ``step`` that
+            calls ``optimizer_step`` or ``reduce_gradients`` for the optimizer inside it.
         closure: As for ``torch.optim``. The gradients that it computes are averaged each time it
             runs, not those from before (fact 1.23).
         average: False for parameters that are each replica's own, as in model parallelism: their
@@ -59,7 +60,7 @@ def optimizer_step(
         What ``optimizer.step`` returned; None for a step that the host knows is not taken.
 
     Raises:
-        TypeError: there are several replicas, and `optimizer` has no ``param_groups``.
+        TypeError: there are several replicas, and neither `optimizer` nor its ``step`` says what to average.
         RuntimeError: at the first step, if the parameters differ between replicas, because averages would
             train them wrong; and if a ``DistributedDataParallel`` has not averaged all gradients.
 
@@ -69,6 +70,8 @@ def optimizer_step(
     """
     _warn_of_the_host(optimizer)
     if closure is None:
+        if average is None and not hasattr(optimizer, "param_groups"):
+            return _step_around_another(optimizer, where, kwargs)
         reduce_unasked(optimizer, average)
         return step_if(optimizer, where, average, kwargs)
     if not where:
@@ -80,6 +83,18 @@ def optimizer_step(
         return loss
 
     return optimizer.step(reduced_closure, **kwargs)
+
+
+_reductions = 0  # how often gradients were to be averaged
+
+
+def _step_around_another(optimizer: Any, where: Any, arguments: dict[str, Any]) -> Any:
+    """Step an object of a user's class, whose own step averages the gradients of the optimizer inside it."""
+    before = _reductions
+    result = step_if(optimizer, where, None, arguments)
+    if where is True and _reductions == before and world_size() > 1:
+        _gradients.check_complete(optimizer)  # raises
+    return result
 
 
 def step_if(optimizer: Any, where: Any, average: bool | None, arguments: dict[str, Any]) -> Any:
@@ -119,6 +134,8 @@ def _warn_of_the_host(optimizer: Any) -> None:
 
 def reduce_unasked(optimizer: Any, average: bool | None = None) -> None:
     """Average gradients before a step if the script does not say whether to, or check that they are averaged."""
+    global _reductions
+    _reductions += 1
     if average is None and _gradients.wrapper_exists():
         if world_size() > 1:
             _gradients.check_complete(optimizer)
@@ -147,6 +164,8 @@ def reduce_gradients(optimizer: Any) -> None:
         >>> norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         >>> optimizer.step()
     """
+    global _reductions
+    _reductions += 1
     if world_size() > 1:
         parameters = _gradients.to_average(optimizer)
         _gradients.check_replicated(parameters, world_size())

@@ -27,6 +27,7 @@ OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Func
 # Methods of models in which runners take a step.
 _STEPS_OF_MODELS = ("forward_train", "train_step", "training_step")
 _LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
+_OF_LOSSES = Pattern(r"Loss|Criterion")
 
 
 def is_in_a_step(node: ast.AST, home: Index) -> bool:
@@ -89,6 +90,8 @@ def _forwards(home: Index) -> Iterator[FunctionNode]:
             method = home.inference.method(definition, "forward")
             steps = (home.inference.method(definition, name) for name in _STEPS_OF_MODELS)
             yield from (step[0] for step in steps if step is not None)
+            if method is None and _OF_LOSSES.search(definition.name):  # not a decoder's
+                method = home.inference.method(definition, "__call__")
         elif _LOSS.search(definition.name):  # `class TripletLoss(object)`
             method = home.inference.method(definition, "__call__")
         elif any(home.dotted(base) in OPERATIONS for base in definition.bases):

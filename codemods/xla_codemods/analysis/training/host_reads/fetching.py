@@ -153,7 +153,8 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
             name in _METHODS
         ):
-            if may_be_read(script, owner) or is_reduced_from_what_is_given(script, owner):
+            given = is_reduced_from_what_is_given(script, owner)
+            if may_be_read(script, owner) or given or is_one_number_of_what_is_given(script, owner):
                 yield f"`.{name}()` reads from the device"
         case ast.Call(func=ast.Attribute(attr="inverse", value=owner), args=[], keywords=[]):
             if script.value(owner).has(TENSOR) and may_be_read(script, owner):

@@ -242,3 +242,24 @@ def make_step(model, optimizer):
     others = "from steps import make_step\ntrain = make_step(model, optimizer)\nmodel.train()\nfor x in loader:\n    print(train(x))\n"
     lines = _lines({"steps.py": script, "main.py": others}, "steps.py")
     assert [script.splitlines()[line - 1].strip() for line in lines] == ["return loss.item()"]
+
+
+def test_statistics_of_a_loss_that_overrides_call() -> None:
+    losses = """\
+from torch import nn
+
+class LossCompute(nn.Module):
+    def __init__(self, criterion, padding):
+        super().__init__()
+        self.criterion, self.padding = criterion, padding
+
+    def __call__(self, scores, target):
+        return self.criterion(scores, target), self.stats(scores, target)
+
+    def stats(self, scores, target):
+        words = target.ne(self.padding)
+        return words.sum().item(), len(target)
+"""
+    train = TRAIN.replace("from losses import FocalLoss", "from losses import LossCompute")
+    train = train.replace("FocalLoss()", "LossCompute(torch.nn.NLLLoss(), 1)")
+    assert _lines({"train.py": train, "losses.py": losses}, "losses.py") == [13]
