@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Union
-
-from .records import NamedTuple
+from typing import NamedTuple, Union
 
 
 class Replace(NamedTuple):

@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
@@ -24,7 +24,6 @@ from .analysis.wrappers import Wrapper, WrapperError
 from .edits import Edit, Replace, ReplaceStatement, Unwrap
 from .fallback import leftovers
 from .finding import ERROR, SAFE, UNSAFE, Finding, moved_back, with_outlasting
-from .records import NamedTuple
 from .rule import MethodCall, NodeCheck, Rule, Unhandled
 from .rules import RULES, rules_from
 from .source import Source, SourceError

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
 from .edits import Edit
 from .line_diff import opcodes
-from .records import NamedTuple
 
 # Severity: fails or is silently wrong on XLA; slow, or wrong in some runs; worth knowing, and never fails a check.
 ERROR, WARNING, INFO = "error", "warning", "info"

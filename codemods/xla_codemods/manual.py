@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from typing import NamedTuple
 
-from .records import NamedTuple
 from .rule import Rule
 
 REQUIRED = ("What it reports", "Why it matters on XLA", "What to do", "Example")

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .edits import Edit
 from .finding import ERROR, LOW, SAFE, Finding
 from .listened import LISTENED
-from .records import NamedTuple
 from .symptoms import Behind
 
 if TYPE_CHECKING:

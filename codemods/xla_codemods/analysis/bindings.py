@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import Union
+from typing import NamedTuple, Union
 
-from ..records import NamedTuple
 from .nodes import CALLABLES, COMPREHENSIONS, DEFINITIONS, children, walk
 
 FunctionNode = Union[ast.FunctionDef, ast.AsyncFunctionDef]

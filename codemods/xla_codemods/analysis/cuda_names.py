@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..catalog import HARMLESS, covering
 from ..catalog.families import NEXT, is_cuda_only, may_lead_to_one
 from ..edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap
 from ..finding import Finding
-from ..records import NamedTuple
 from .nodes import NAMED
 from .scopes import MODULES, STAR_EXPORTS, WHOLLY_KNOWN, Scope, resolve
 from .type_tests import asks_for_types

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..finding import SAFE, UNSAFE
 from ..patterns import Pattern
-from ..records import NamedTuple
 from .inference.values import ACCEL, DEVICE, LOADER, OPTIMIZER, Value, of
 
 TABLES: dict[str, Value | None] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from ..records import NamedTuple
+from typing import NamedTuple
 
 # What becomes of a name on XLA.
 REWRITTEN = "rewritten"  # a rule puts `instead` in its place

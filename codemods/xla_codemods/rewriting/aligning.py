@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import tokenize
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..line_diff import opcodes
-from ..records import NamedTuple
 
 
 class Replaced(NamedTuple):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import Union
+from typing import NamedTuple, Union
 
 from ..edits import STATEMENT_EDITS, Edit
-from ..records import NamedTuple
 from ..source import Source
 
 # Nodes with separate lines: a statement, or the `except` clause of one.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from ..records import NamedTuple
 from ..source import Source, split_lines
 from .chunks import block_of, first_line, indentation, last_line
 

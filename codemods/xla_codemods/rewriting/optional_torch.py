@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ..analysis.host_programs import WITHOUT_TORCH
 from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.nodes import FUNCTIONS, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT
 from ..analysis.syntax import imported_modules
-from ..records import NamedTuple
 from ..source import Source
 
 _IMPORTS = (ast.Import, ast.ImportFrom)

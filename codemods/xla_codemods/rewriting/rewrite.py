@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import libcst as cst
 
 from ..edits import Edit, removed
-from ..records import NamedTuple
 from ..source import Source
 from .apply import Transformer
 from .chunks import Chunk, block_of, chunks, indentation, wrap

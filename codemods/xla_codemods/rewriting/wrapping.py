@@ -7,8 +7,8 @@ import io
 import itertools
 import tokenize
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from ..records import NamedTuple
 from ..source import split_lines
 from .aligning import closes, code_tokens, indent_of, last_open, opens, replaced_lines
 from .chunks import first_line

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.calls import calls_by_name
 from ...flow.closure import reach
 from ...flow.edges import sources
-from ...records import NamedTuple
 from ..nodes import walk
 from ..syntax import keyword, text_of
 from .launchers import Word, commands

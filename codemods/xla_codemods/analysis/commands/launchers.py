@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ...finding import ERROR, HIGH, LOW, MEDIUM, WARNING
-from ...records import NamedTuple
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 

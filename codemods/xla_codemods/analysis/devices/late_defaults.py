@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import Edit, InsertBefore, Replace
 from ...flow.calls import passed
-from ...records import NamedTuple
 from ..nodes import FUNCTIONS, walk
 from ..scopes import FunctionNode
 from ..syntax import defaults, is_literal

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...records import NamedTuple
 from ..nodes import CALLABLES, walk
 from .availability import whole_choice
 from .checks.pieces import pieces

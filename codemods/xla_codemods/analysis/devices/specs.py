@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import all_ends, reach
 from ...flow.edges import uses
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import without_fault
-from ...records import NamedTuple
 from ..inference.library_types import RUNTIME
 from ..projects.callees import Callees, Target, filled, scope_of
 from ..scopes import Scope, resolve

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..nodes import walk
 from ..syntax import dict_entries, keyword, text_of
 from .deepspeed import (

@@ -7,9 +7,7 @@ A configuration is a dictionary, with `...` for unknown values. The runtime's en
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-from ...records import NamedTuple
+from typing import Any, NamedTuple
 
 # One of these stands in nearly every configuration, and hardly anywhere else.
 MARKS = frozenset({"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"})

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach, trace
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
-from ...records import NamedTuple
 from ..nodes import walk
 from ..projects.passed_arguments import option
 from ..syntax import class_values, keyword

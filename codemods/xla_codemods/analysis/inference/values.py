@@ -7,8 +7,8 @@ A kind is asserted only on evidence (a constructor, a method that only that kind
 from __future__ import annotations
 
 import ast
+from typing import NamedTuple
 
-from ...records import NamedTuple
 from ..scopes import FunctionNode
 
 # Things of a training script.

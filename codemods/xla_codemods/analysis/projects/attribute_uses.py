@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ...flow.closure import reach
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..index import Index
 from ..inference.values import ARRAY, DTYPE, INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ..scopes import Scope, resolve

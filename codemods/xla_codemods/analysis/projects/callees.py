@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach
 from ...flow.edges import sources
-from ...records import NamedTuple
 from ..inference.values import CLASS
 from ..nodes import FUNCTIONS
 from ..once import once

@@ -6,11 +6,11 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple
 
 from ...patterns import Pattern
 from ...program.import_graph import ImportGraph
 from ...program.texts import Texts
-from ...records import NamedTuple
 
 # Never looked for in a project: nearly every name begins with one of them.
 _OTHERS = frozenset(

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
+from typing import NamedTuple
 
 from ...flow.calls import named, outer_calls
 from ...flow.closure import reach
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..index import Index
 from ..inference.values import MODULE
 from ..loops import scaled_by_name

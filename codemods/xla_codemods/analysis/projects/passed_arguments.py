@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...records import NamedTuple
 from ..devices.specs import INDEX_NAME, last_name
 from ..once import once
 from ..syntax import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from ...records import NamedTuple
 from ..devices.specs import leaves
 from ..index import Index
 from ..scopes import ITERATED

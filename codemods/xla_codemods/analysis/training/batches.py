@@ -9,13 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from ...flow.calls import call_with, receives
 from ...flow.closure import reach
 from ...flow.edges import sources, unpacked, uses
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..devices.tensor_types import cuda_type
 from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of

@@ -8,11 +8,10 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.closure import reach, trace
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..frameworks.accelerator import uses_accelerate
 from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
-from ...records import NamedTuple
 from ..syntax import keyword, unparsed
 
 if TYPE_CHECKING:

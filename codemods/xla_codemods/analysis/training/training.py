@@ -10,10 +10,9 @@ import ast
 import builtins
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..frameworks.lightning_modules import is_lightnings
 from ..inference import library_types
 from ..inference.values import ACCELERATOR, MODULE, SCALER, TENSOR

@@ -6,13 +6,12 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.calls import callers, heirs, methods, properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER

@@ -10,10 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...patterns import Pattern
-from ...records import NamedTuple
 from ..inference.values import TENSOR
 from ..nodes import walk
 from ..syntax import name_of

@@ -96,13 +96,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, Finding
-from ...records import NamedTuple
 from ...rule import Rule
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ....records import NamedTuple
 from .origins import is_cuda_word, is_device_text, is_renamed, is_xla_or_renamed, pairs
 from .pieces import pieces
 

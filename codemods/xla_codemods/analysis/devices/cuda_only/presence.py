@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.conditions import settled, truth
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...index import Index, build
 from ...nodes import walk
 from ...parsed_file import ParsedFile

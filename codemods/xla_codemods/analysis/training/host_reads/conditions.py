@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
-from ....records import NamedTuple
 from ...loops import STEP
 from ...nodes import walk
 from ...syntax import caught

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ....records import NamedTuple
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps

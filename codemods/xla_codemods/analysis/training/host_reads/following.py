@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
-from ....records import NamedTuple
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...syntax import root_of

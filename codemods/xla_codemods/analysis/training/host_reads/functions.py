@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.calls import argument, call_with, callers
 from ....flow.closure import reach
-from ....records import NamedTuple
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import FUNCTIONS, walk
 from ...projects.attribute_uses import uses_elsewhere

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.closure import reach
-from ....records import NamedTuple
 from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...syntax import keyword
 from ..sharding import CLASSES, FUNCTIONS, is_sharded_by_the_runtime
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...syntax import argument_for, name_of, parameters, returned, root_of, unparsed
 from ..tensors.parameters_of import Sources
 from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules

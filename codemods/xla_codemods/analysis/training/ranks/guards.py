@@ -6,12 +6,11 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Container
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.calls import passed
 from ....flow.closure import ends
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...bindings import Binding
 from ...nodes import walk
 from ...syntax import keyword, name_of

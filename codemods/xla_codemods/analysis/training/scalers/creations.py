@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ....records import NamedTuple
 from ...inference.values import SCALER
 from ...nodes import walk
 from ...syntax import is_literal, keyword, name_of, targets_of

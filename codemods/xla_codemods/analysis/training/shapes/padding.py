@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
-from ....records import NamedTuple
 from ...syntax import is_literal, is_off, keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop

@@ -6,12 +6,11 @@ import ast
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.calls import call_with
 from ....flow.closure import reach
 from ....flow.edges import uses
-from ....records import NamedTuple
 from ...devices.specs import last_name
 from ...inference.library_types import RUNTIME
 from ...inference.values import ACCEL, TENSOR

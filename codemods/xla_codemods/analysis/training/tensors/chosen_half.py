@@ -6,12 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ....edits import Replace
 from ....flow.conditions import whole
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...nodes import walk
 from ...syntax import is_literal, name_of
 from .kept_half import is_half, keeps_half

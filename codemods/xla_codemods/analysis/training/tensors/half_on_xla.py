@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....edits import Replace
 from ....patterns import Pattern
-from ....records import NamedTuple
 from ...devices.availability import asks_availability
 from ...devices.checks.flags import is_flag, is_question, questions_of
 from ...inference.library_types import RUNTIME

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....flow.closure import reach
-from ....records import NamedTuple
 from ...index import Index
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
