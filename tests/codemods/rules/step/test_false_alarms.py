@@ -105,12 +105,13 @@ def test_slices_that_move_are_found(index: str) -> None:
 @pytest.mark.parametrize(
     ("body", "advice"),
     [
-        ("loss = model(x)[y > 0].mean()", "divide the sum"),
+        ("loss = model(x)[y > 0].mean()", "use `xla.masked_mean`"),
         ("loss = (model(x) - y)[y > 0].pow(2).mean()", "divide the sum"),
-        ("loss = torch.mean(model(x)[y > 0])", "divide the sum"),
-        ("loss = torch.masked_select(model(x), y > 0).mean()", "divide the sum"),
+        ("loss = torch.mean(model(x)[y > 0])", "use `xla.masked_mean`"),
+        ("loss = torch.masked_select(model(x), y > 0).mean()", "use `xla.masked_mean`"),
         ("loss = F.cross_entropy(model(x)[y > 0], y[y > 0])", "reduction='none'"),
-        ("loss = model(x)[y > 0].sum()", "use `torch.where(mask, x, 0)`"),
+        ("loss = model(x)[y > 0].sum()", "use `xla.masked_sum`"),
+        ("loss = model(x)[y > 0].abs().sum()", "use `torch.where(mask, x, 0)`"),
         ("loss = model(x)[y > 0].max()", "compute `max` of the full tensor"),
     ],
 )
