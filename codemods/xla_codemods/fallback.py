@@ -44,7 +44,8 @@ def leftovers(
             continue
         if use.dotted.endswith(".__version__") and is_guarded(script, use.node, use.dotted):
             continue
-        if use.dotted == row.name == "torch.backends.cudnn" and _is_idle_name(use):
+        is_cudnn = use.dotted == row.name == "torch.backends.cudnn"
+        if is_cudnn and _is_idle_name(use) and not use.unclear:
             continue  # `import torch.backends.cudnn as cudnn`, of which nothing is used
         if row.rule == rule.code or (rule.code == CATCH_ALL and row.rule not in unhandled.codes):
             finding = found(rule, script, use, row, effort)

@@ -80,7 +80,7 @@ def test_wrong_usage(run: Runner, here: Path, words: list[str], message: str) ->
 
 
 def test_help(run: Runner) -> None:
-    assert run("verify", "--help").out.startswith("usage: xla-migrate verify SCRIPT [options] -- ")
+    assert run("verify", "--help").out.startswith("usage: xla-migrate verify SCRIPT [options] [-- ")
 
 
 def test_arguments() -> None:

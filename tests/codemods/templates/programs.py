@@ -388,7 +388,8 @@ for x in data:
     best[nearer] = distance[nearer]
     best[~nearer] = 0
     optimizer.zero_grad()
-    best.sum().backward()
+    loss = best.sum() + distance[nearer].mean() + distance.masked_select(nearer).sum()
+    loss.backward()
     optimizer.step()
 print(best.shape)
 """,

@@ -6,7 +6,7 @@ import pytest
 
 from .test_project import left
 
-SELECTED = "valid = target != 255\n    return logits[valid].mean()"
+SELECTED = "valid = target != 255\n    return logits[valid].std()"
 FUNCTION = f"import torch\n\ndef criterion(logits, target):\n    {SELECTED}\n"
 CALLED = """
 import torch
@@ -14,7 +14,7 @@ import torch
 class Criterion:
     def __call__(self, logits, target):
         valid = target != 255
-        return logits[valid].mean()
+        return logits[valid].std()
 """
 MODULE = """
 import torch
@@ -23,7 +23,7 @@ from torch import nn
 class Criterion(nn.Module):
     def forward(self, logits, target):
         valid = target != 255
-        return logits[valid].mean()
+        return logits[valid].std()
 """
 TRAIN = """
 import torch
@@ -72,7 +72,7 @@ def test_a_function_that_a_step_calls(imports: str, call: str) -> None:
     ],
 )
 def test_an_object_that_a_step_calls(losses: str, made: str) -> None:
-    where = losses.split("\n").index("        return logits[valid].mean()") + 1
+    where = losses.split("\n").index("        return logits[valid].std()") + 1
     seen = found(losses, "from losses import Criterion", made, "criterion(model(x), y)")
     assert ("XLA504", where) in seen
 
