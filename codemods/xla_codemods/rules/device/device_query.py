@@ -91,7 +91,9 @@ from ...analysis.training.tensors.chosen_half import (
 )
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
+from ...flow.closure import reach
 from ...flow.conditions import whole
+from ...flow.edges import uses
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -324,7 +326,14 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.local_rank()"))
         return
     device = f"{script.xla}.xla_device()"
-    text = f"({device}.index or 0)" if _wants_number(script, call) else device
+    is_number = _wants_number(script, call)
+    counted = None if is_number else _counted_with(script, call)
+    if counted is not None:
+        number = unparsed(script.parents[counted])
+        message = f"`{_written(call.func)}()` fails on an XLA host, and `{number}` needs a number: use `xla.xla_device()` for the device, and `xla.local_rank()` for the number"
+        yield RULE.finding(script, call, message)
+        return
+    text = f"({device}.index or 0)" if is_number else device
     if is_default_of_an_option(script, call):
         text = f"{script.xla}.device_type()"  # as what a user writes there: a text
     message = f"`{_written(call.func)}()` fails on an XLA host: use `{text}`"
@@ -404,6 +413,22 @@ def _wants_number(script: Script, call: ast.Call) -> bool:
         name = getattr(parent.func, "id", getattr(parent.func, "attr", ""))
         return name in {"print", "int", "str", "range", "format", "info", "debug", "log", "warning"}
     return False
+
+
+def _counted_with(script: Script, call: ast.Call) -> ast.expr | None:
+    """Return where the index is a number by another name: `memory[device]`, of `device = torch.cuda.current_device()`."""
+    start: list[ast.expr] = [call]
+    for use in reach(start, lambda node: uses(script, node)):
+        match script.parent(use):
+            case ast.Subscript(slice=index) if index is use and use is not call:
+                return use
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Mod() | ast.FloorDiv()):
+                return use
+            case ast.Compare(left=left, comparators=[right]):
+                other = right if left is use else left
+                if isinstance(other, ast.Constant) and type(other.value) is int:
+                    return use
+    return None
 
 
 def _is_a_list_of_devices(script: Script, node: ast.expr) -> bool:

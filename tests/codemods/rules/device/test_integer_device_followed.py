@@ -324,3 +324,19 @@ def test_the_current_device_is_a_device_already(given: str, moved: str) -> None:
 def test_the_number_of_the_current_device_is_not() -> None:
     source = "import torch\n\ndef move(x):\n    device_id = torch.cuda.current_device()\n    return x.to(device_id)\n"
     assert migrated(source).endswith("    return x.to(xla.xla_device(device_id))\n")
+
+
+@pytest.mark.parametrize(
+    "use", ["parts[device] = x", "print(device == 0)", "port = 1000 + device", "same = device\n    parts[same]"]
+)  # fmt: skip
+def test_a_name_that_is_a_device_and_a_number_is_left(use: str) -> None:
+    source = f"import torch\n\ndef move(x, parts):\n    device = torch.cuda.current_device()\n    {use}\n    return x.to(device)\n"
+    assert "device = torch.cuda.current_device()\n" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "use", ["print(f'{device}')", "print(device == x.device)", "parts[x] = device"]
+)
+def test_other_uses_leave_it_a_device(use: str) -> None:
+    source = f"import torch\n\ndef move(x, parts):\n    device = torch.cuda.current_device()\n    {use}\n    return x.to(device)\n"
+    assert "device = xla.xla_device()\n" in migrated(source)
