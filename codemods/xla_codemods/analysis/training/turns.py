@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...flow.calls import callers, heirs, methods, properties
-from ...flow.closure import reach
+from ...flow.closure import all_ends, reach
 from ...flow.conditions import truth
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
@@ -20,7 +22,7 @@ from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
-from ..syntax import defaults, evaluated, name_of, returned
+from ..syntax import evaluated, is_literal, name_of, returned
 from .acting import unmarked_evaluations
 from .tensors.computed import computing
 from .training import BACKWARD, STEP, TRAINING
@@ -374,29 +376,16 @@ def _besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
 
 
 def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
-    """`step % log_interval == 0`, of `log_interval = 1`, or of an attribute or parameter that is 1 by default."""
+    """`step % log_interval == 0`, of `log_interval = 1`, or of a parameter that is 1 unless a call of the file passes more."""
     match test:
         case ast.Compare(
             left=ast.BinOp(op=ast.Mod(), right=every),
             ops=[ast.Eq()],
             comparators=[ast.Constant(value=0)],
         ):
-            return getattr(_by_default(script, every), "value", None) == 1
+            known = partial(sources, script)
+            return all_ends([every], known, lambda end: is_literal(end, 1))
     return False
-
-
-def _by_default(script: Script, node: ast.expr) -> ast.expr:
-    """Return what `node` is if no caller says otherwise: its only value, or that of a parameter with a default."""
-    if isinstance(node, ast.Attribute):
-        around = script.class_around(node)
-        made = script.inference.class_attributes(around).get(node.attr, []) if around else []
-        wholes = [binding.whole for binding, _ in made]
-        return _by_default(script, wholes[0]) if len(wholes) == 1 and wholes[0] else node
-    function = script.function(node)
-    for parameter, default in defaults(function.args) if function is not None else ():
-        if isinstance(node, ast.Name) and parameter.arg == node.id:
-            return default
-    return script.only_value(node) or node
 
 
 def _asks_for_rank(node: ast.expr) -> bool:

@@ -250,3 +250,39 @@ def test_a_device_of_options_is_one_to_compute_on(device: str, found: bool) -> N
         "            self.optimizer.step()\n"
     )
     assert ("XLA503" in {f.code for f in check(source.encode())}) is found
+
+
+PERIOD = """import torch
+
+class Trainer:
+    def __init__(self, net, every{default}):
+        self.net, self.opt = net.cuda(), torch.optim.SGD(net.parameters(), 0.1)
+        self.every = {every}
+
+    def train(self, batches):
+        for step, x in enumerate(batches):
+            loss = self.net(x.cuda()).mean()
+            loss.backward()
+            self.opt.step()
+            if step % self.every == 0:
+                print(loss.item())
+
+{made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "every", "made", "is_step"),
+    [
+        ("=1", "every", "Trainer(net)", True),
+        ("", "1", "Trainer(net)", True),
+        ("=1", "every", "Trainer(net, every=50)", False),
+        ("=50", "every", "Trainer(net)", False),
+        ("", "self.every", "Trainer(net)", False),  # of itself
+    ],
+)
+def test_a_condition_whose_period_is_1_holds_in_each_step(
+    default: str, every: str, made: str, is_step: bool
+) -> None:
+    found = check(PERIOD.format(default=default, every=every, made=made).encode())
+    assert ("XLA503" in {f.code for f in found}) is is_step
