@@ -35,10 +35,10 @@ def reaching(
     if around is None:
         return bindings
     place = (use.lineno, use.col_offset)
-    binding = {b.node for b in bindings if _is_complete(b)}
+    binders = {b.node for b in bindings if _is_complete(b)}
     last: ast.AST | None = None
     for each in bindings:
-        hiding = _hiding(each, binding, around, place, parents)
+        hiding = _hiding(each, binders, around, place, parents)
         if hiding is not None and (last is None or _start(hiding) >= _start(last)):
             last = hiding
     if last is None:

@@ -29,15 +29,13 @@ from .in_steps import (
     passes_method,
     tensor_behind,
 )
-from .project import TESTS, TRAINS, Project
+from .project import COMPUTES_GRADIENTS, SCALES, TESTS, TRAINS, Project
 
 _MODELS = ("def forward(",)
 # Parameters that a loss or a metric compares.
 _COMPARED = Pattern(
     r"^(?:y|(?:y_?)?(?:gt|hat|pred|true)|(?:label|logit|output|pred|prediction|score|target)s?)$"
 )
-_BACKWARD = "backward("
-_SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which goes backward and steps
 
 
 class Callers:
@@ -187,7 +185,7 @@ class Callers:
                     yield Call(call, index, call)
         if not name.startswith("__"):
             modules = self.project.modules
-            stepping = modules.having((_BACKWARD, _SCALES)) - {self.project.path}
+            stepping = modules.having(COMPUTES_GRADIENTS) - {self.project.path}
             for other in sorted(modules.with_word(name) & stepping):
                 found = modules.whole(other)
                 yield from on_elements(name, found) if found is not None else ()
@@ -200,7 +198,7 @@ class Callers:
 
     @cached_property
     def _training(self) -> frozenset[str]:
-        return self.project.modules.having((*TRAINS, _SCALES))
+        return self.project.modules.having((*TRAINS, SCALES))
 
     def _importing(
         self, name: str, among: Collection[str] | None = None

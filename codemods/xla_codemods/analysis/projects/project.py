@@ -32,6 +32,8 @@ from .files import Import, ProjectFiles, is_of_others
 T = TypeVar("T")
 TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 TRAINS = (".backward(", ".step(")
+SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which computes gradients and steps
+COMPUTES_GRADIENTS = ("backward(", SCALES)
 # Common names for torch's modules and classes, used when passing them on.
 _ALIASES = frozenset({"DDP", "DP", "F", "FSDP", "T", "dist", "mp", "np", "th", "tqdm"})
 

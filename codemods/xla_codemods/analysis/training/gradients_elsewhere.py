@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ..inference.values import CLASS, INSTANCE, MODULE
-from ..loops import calls_outside_loops, scaled_by_name
+from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
 from ..once import once
 from ..projects.callees import Target, callees_of
+from ..projects.project import COMPUTES_GRADIENTS
 from ..scopes import FunctionNode
 from ..syntax import name_of
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ..projects.project import Modules
 
 _OF_CLASSES = frozenset({CLASS, INSTANCE, MODULE})
-_BACKWARD = "backward"
-_WORDS = (f"{_BACKWARD}(", "scaler(")
 
 
 def computes_gradients_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
@@ -54,14 +53,14 @@ def may_compute_gradients_elsewhere(script: ParsedFile) -> bool:
     if script.project.is_alone:
         return False
     modules, path = script.project.modules, script.project.path
-    return bool(modules.graph.loaded_by(path) & modules.having(_WORDS) - {path})
+    return bool(modules.graph.loaded_by(path) & modules.having(COMPUTES_GRADIENTS) - {path})
 
 
 def _loading_gradients(modules: Modules) -> frozenset[str]:
     """Return the modules that load another one which computes gradients, or do so themselves."""
 
     def found() -> frozenset[str]:
-        return frozenset().union(*map(modules.graph.loading, modules.having(_WORDS)))
+        return frozenset().union(*map(modules.graph.loading, modules.having(COMPUTES_GRADIENTS)))
 
     return modules.remembered(("load modules that compute gradients", ""), found)
 
@@ -86,4 +85,4 @@ def _called(script: ParsedFile, target: Target) -> list[Target]:
 
 
 def _is_backward(call: ast.Call) -> bool:
-    return name_of(call.func) == _BACKWARD or scaled_by_name(call) is not None
+    return name_of(call.func) == BACKWARD or scaled_by_name(call) is not None

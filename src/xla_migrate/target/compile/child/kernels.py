@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ....runtime.compiling.dispatch_modes import enter_for_good
 from ....verify.observe.process import where
 from ...kernels.targets import TPU, XLA
 from . import modules, phases, records
@@ -27,8 +28,6 @@ _COMPOSITES = (
 _found: Counter[tuple[str, str, str, bool]] = Counter()
 _looked_up: set[str] = set()
 _unknown: set[str] = set()
-# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
-_entered: list[TorchDispatchMode] = []
 
 _Names = frozenset[str]
 # Called before an operation; what it returns is called after it, for the names of those without a kernel.
@@ -49,9 +48,7 @@ def watch(torch_xla: Any, target: str, listed: Sequence[str]) -> None:
         look: _Look = _Fallbacks(torch_xla._XLAC).look
     else:
         look = _before(_Kernels(names).missing if target == TPU else partial(_listed, names))
-    mode = _Watch(look)
-    mode.__enter__()  # type: ignore[no-untyped-call]
-    _entered.append(mode)
+    enter_for_good(_Watch(look))
     atexit.register(_tell)
 
 

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import get_worker_info
 
+from ....runtime.compiling.dispatch_modes import enter_for_good
 from ..device.device_values import real_device
 from ..process import clock
 from ..process.patching import Patches
@@ -48,9 +49,6 @@ _NO_ARITHMETIC = {torch.Tag.nondeterministic_seeded, torch.Tag.view_copy, torch.
 
 Written = list[tuple[torch.Tensor, torch.Tensor]]  # (a float32 tensor, what it becomes)
 
-# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
-_entered: list[Any] = []
-
 
 def install(patches: Patches, arithmetic: str, roughness: float = 0.0) -> None:
     """Compute in one of CHOICES from now on, for good."""
@@ -58,18 +56,12 @@ def install(patches: Patches, arithmetic: str, roughness: float = 0.0) -> None:
         raise ValueError(f"arithmetic must be one of {', '.join(CHOICES)}, not {arithmetic!r}")
     wide = arithmetic == "float64"
     if wide or roughness:
-        _enter(Computing(wide, roughness))
+        enter_for_good(Computing(wide, roughness))
     if wide:
         # oneDNN's recurrent layers know float32 alone.
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
-        _enter(OneType())
+        OneType().__enter__()  # type: ignore[no-untyped-call]
         recurrent(patches)
-
-
-def _enter(mode: Any) -> None:
-    """Enter `mode` for good."""
-    mode.__enter__()
-    _entered.append(mode)
 
 
 def recurrent(patches: Patches) -> None:
