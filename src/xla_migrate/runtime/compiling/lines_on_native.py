@@ -12,7 +12,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .dispatch_modes import enter_for_good
 from .line_report import FALLBACK, READ, note
 
 _READS = ("aten::_local_scalar_dense", "aten::equal")
@@ -21,10 +20,15 @@ _DEVICE = "PrivateUse1"  # the dispatch key of devices that a package brings
 _COMPOSED = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
 _STRUCTURED = "CompositeExplicitAutogradNonFunctional"  # calls the operation's `.out`
 
+# torch frees a mode that nobody else keeps when it prints a tensor, and crashes.
+_entered: list[TorchDispatchMode] = []
+
 
 def install() -> None:
     """Watch this thread, and the backward passes that it starts, from now on."""
-    enter_for_good(_Watch())  # type: ignore[no-untyped-call]
+    mode = _Watch()  # type: ignore[no-untyped-call]
+    mode.__enter__()  # type: ignore[no-untyped-call]
+    _entered.append(mode)
 
 
 class _Watch(TorchDispatchMode):

@@ -12,8 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ....runtime.compiling.dispatch_modes import enter_for_good
 from ....verify.observe.process import where
+from ....verify.observe.process.dispatch_modes import enter_for_good
 from ...kernels.targets import TPU, XLA
 from . import modules, phases, records
 

@@ -19,9 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import get_worker_info
 
-from ....runtime.compiling.dispatch_modes import enter_for_good
 from ..device.device_values import real_device
 from ..process import clock
+from ..process.dispatch_modes import enter_for_good
 from ..process.patching import Patches
 from . import device_random
 
