@@ -34,6 +34,7 @@ from .devices import (
     xla_device,
 )
 from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode
+from .indexing.losses import masked_loss
 from .indexing.masks import assign, masked_mean, masked_sum
 from .indexing.positions import narrow, put
 from .loading.loader import MpDeviceLoader
@@ -218,6 +219,7 @@ __all__ = [
     "manual_seed",
     "mark_step",
     "marked_step",
+    "masked_loss",
     "masked_mean",
     "masked_sum",
     "master_print",

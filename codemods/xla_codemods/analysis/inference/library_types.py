@@ -329,7 +329,7 @@ def is_tensor_function(dotted: str) -> bool:
     home, _, last = dotted.rpartition(".")
     if home in {"torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}:
         return True
-    if home == RUNTIME and last in {"masked_mean", "masked_sum", "narrow"}:
+    if home == RUNTIME and last in {"masked_loss", "masked_mean", "masked_sum", "narrow"}:
         return True
     if home != "torch" or dotted in _GIVE_DTYPES:
         return False

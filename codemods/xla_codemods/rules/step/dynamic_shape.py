@@ -18,6 +18,7 @@ Keep one size. The replacement depends on the code that follows:
 
 - `torch.where(mask, x, 0)` for `x[mask]`.
 - `xla.masked_sum(x, mask)` for `x[mask].sum()`, and `xla.masked_mean(x, mask)` for its mean.
+- `xla.masked_loss(F.mse_loss, x, y, mask=mask)` for `F.mse_loss(x[mask], y[mask])`.
 - `xla.assign(x, mask, 0)` for `x[mask] = 0`.
 - A fixed length, or one of a few lengths, for batches that are padded to their longest sample.
 - `F.one_hot(y, num_classes)` for `F.one_hot(y)`.
@@ -71,6 +72,21 @@ The mean of what a mask selects:
          losses = (model(x) - y) ** 2
 -        losses[y > 0].mean().backward()
 +        xla.masked_mean(losses, y > 0).backward()
+         xla.optimizer_step(optimizer)
+```
+
+The loss of what a mask selects:
+
+```diff
+ import torch
+ from torch.nn import functional as F
+ from xla_migrate import runtime as xla
+
+ def train(model, batches, optimizer):
+     for x, y in xla.MpDeviceLoader(batches):
+         mask, scores = y >= 0, model(x)
+-        F.cross_entropy(scores[mask], y[mask]).backward()
++        xla.masked_loss(F.cross_entropy, scores, y, mask=mask).backward()
          xla.optimizer_step(optimizer)
 ```
 
@@ -192,24 +208,26 @@ from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.frameworks.hooks import called_in_steps
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
-from ...analysis.nodes import LOOPS, walk
+from ...analysis.nodes import LOOPS
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
+from ...analysis.training.shapes.masked_losses import whole_loss
 from ...analysis.training.shapes.masked_reductions import whole_reduction
 from ...analysis.training.shapes.masks import (
     is_about,
     is_called_a_mask,
     is_constant_mask,
     is_mask,
+    is_same_mask,
 )
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.tensors.given import is_given
-from ...edits import AddArgument, Edit, ReplaceStatement
+from ...edits import AddArgument, Edit, Replace, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import outer_calls
 from ...flow.closure import ends, reach
@@ -300,8 +318,9 @@ def _of_a_mask(
     *,
     broadcast: bool,
 ) -> Finding:
-    """Return the finding of a selection by `mask`, with a fix if its sum or mean is all that is used."""
+    """Return the finding of a selection by `mask`, with a fix if only its sum, mean or loss is used."""
     found = whole_reduction(script, selection, values, mask, broadcast)
+    found = found or whole_loss(script, selection)
     if found is None:
         return RULE.finding(script, selection, f"{message}: {_instead(script, selection)}")
     function, edit = found
@@ -372,7 +391,9 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def masked(script: Script) -> Iterator[Finding]:
     """`x[mask]`, read or written, and `x[:, mask]`, read."""
     nodes = [node for node, _ in script.index.of(ast.Subscript)]
-    taken: set[ast.expr] = set()  # what edits take away: `dist[mask]` of `best[mask] = dist[mask]`
+    taken: set[ast.AST | None] = (
+        set()
+    )  # what edits take away: `dist[mask]` of `best[mask] = dist[mask]`
     for node in nodes:
         if isinstance(node.ctx, ast.Store) and _indices(node) == [node.slice]:
             for finding in _written(script, node):
@@ -382,7 +403,16 @@ def masked(script: Script) -> Iterator[Finding]:
                 yield finding
     for node in nodes:
         if isinstance(node.ctx, ast.Load) and node not in taken:
-            yield from _selected(script, node)
+            for finding in _selected(script, node):
+                taken.update(_replaced(script, finding))
+                yield finding
+
+
+def _replaced(script: Script, finding: Finding) -> Iterator[ast.AST | None]:
+    """Yield the selections that the edits of `finding` replace: `y[mask]` of `loss(x[mask], y[mask])`."""
+    for edit in finding.edits:
+        if isinstance(edit, Replace):
+            yield from (script.parent(hole) for hole in edit.holes)
 
 
 def _indices(node: ast.Subscript) -> list[ast.expr]:
@@ -501,19 +531,12 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
 def _assigned(script: Script, statement: ast.Assign, place: ast.Subscript) -> Iterator[Edit]:
     """The call that writes a number, or the elements of another tensor under the same mask."""
     value = statement.value
-    if isinstance(value, ast.Subscript) and _is_of_the_same_mask(place, value):
+    if isinstance(value, ast.Subscript) and is_same_mask(place, value):
         value = value.value
     elif script.value(value).kinds != {NUMBER}:
         return
     text = f"{script.xla}.assign({{0}}, {{1}}, {{2}})"
     yield ReplaceStatement(statement, text, (place.value, place.slice, value))
-
-
-def _is_of_the_same_mask(place: ast.Subscript, value: ast.Subscript) -> bool:
-    """`dist[mask]` of `distance[mask] = dist[mask]`."""
-    if any(isinstance(n, ast.Call) for n in walk(place.slice)):
-        return False
-    return ast.dump(place.slice) == ast.dump(value.slice)
 
 
 def _is_computed(script: Script, node: ast.expr) -> bool:

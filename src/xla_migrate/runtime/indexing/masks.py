@@ -28,10 +28,10 @@ def assign(tensor: torch.Tensor, mask: torch.Tensor, value: Any) -> None:
         [0.0, 1.0, 0.0]
     """
     is_selected = isinstance(value, torch.Tensor) and value.numel() != 1
-    if not isinstance(tensor, torch.Tensor) or not _is_mask(mask):
+    if not isinstance(tensor, torch.Tensor) or not is_mask(mask):
         tensor[mask] = value[mask] if is_selected else value
         return
-    mask = _over_rows(mask.to(tensor.device, torch.bool), tensor)
+    mask = over_rows(mask.to(tensor.device, torch.bool), tensor)
     if isinstance(value, torch.Tensor):
         value = value.to(tensor.device)
         value = value if is_selected else value.reshape(())
@@ -105,7 +105,7 @@ def _under_mask(
     """Return both with shapes that fit; None if torch must select, or refuse."""
     if not isinstance(tensor, torch.Tensor) or tensor.device.type in ("cpu", "cuda"):
         return None
-    if not _is_mask(mask):
+    if not is_mask(mask):
         return None
     mask = mask.to(tensor.device, torch.bool)
     if broadcast:
@@ -113,13 +113,13 @@ def _under_mask(
         return tensor, mask
     if mask.shape != tensor.shape[: mask.dim()]:
         return None
-    return tensor, _over_rows(mask, tensor)
+    return tensor, over_rows(mask, tensor)
 
 
-def _is_mask(index: object) -> bool:
+def is_mask(index: object) -> bool:
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
-def _over_rows(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def over_rows(mask: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Return a mask of the first dimensions of `tensor` with all of its dimensions."""
     return mask.reshape(mask.shape + (1,) * (tensor.dim() - mask.dim()))

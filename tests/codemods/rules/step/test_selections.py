@@ -228,3 +228,32 @@ def test_sums_and_means_of_selections_are_rewritten(computed: str, expected: str
     assert f"        chosen = {expected or computed}\n" in result
     again = migrate(result.encode(), Options(), "train.py").data.decode()
     assert again == result
+
+
+@pytest.mark.parametrize(
+    ("computed", "expected"),
+    [
+        ("F.mse_loss(out[mask], y[mask])", "xla.masked_loss(F.mse_loss, out, y, mask=mask)"),
+        (
+            "F.cross_entropy(out[y.ne(0)], y[y.ne(0)].long(), weight=w)",
+            "xla.masked_loss(F.cross_entropy, out, y.long(), mask=y.ne(0), weight=w)",
+        ),
+        ("criterion(out[mask], y[mask])", "xla.masked_loss(criterion, out, y, mask=mask)"),
+        ("F.mse_loss(out[mask], y)", ""),
+        ("F.mse_loss(out[mask], y[y > 0])", ""),
+        ("F.binary_cross_entropy(out[mask], y[mask], w[mask])", ""),
+        ("F.binary_cross_entropy(out[mask], y[mask], weight=w[mask])", ""),
+        ("F.kl_div(out[mask], y[mask])", ""),
+        ("own_loss(out[mask], y[mask])", ""),
+    ],
+)
+def test_losses_of_selections_are_rewritten(computed: str, expected: str) -> None:
+    helpers = "import torch.nn.functional as F\ncriterion = torch.nn.L1Loss().cuda()"
+    chosen = f"mask, w = out > 0, y.detach()\n        chosen = {computed}"
+    text = STEP.format(helpers=helpers, computed=chosen)
+    result = migrate(text.encode(), Options(), "train.py").data.decode()
+    assert f"        chosen = {expected or computed}\n" in result
+    again = migrate(result.encode(), Options(), "train.py").data.decode()
+    assert again == result
+    found = sum(f.code == "XLA504" for f in check(text.encode()))
+    assert found == 1 if expected else found

@@ -13,6 +13,7 @@ from ....flow.closure import all_ends, ends, reach
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
+from ...nodes import walk
 from ...syntax import keyword
 from ..tensors.device_tensors import may_be_read
 from ..tensors.given import KEEPING, is_given
@@ -114,6 +115,13 @@ def _has_type_bool(script: Script, call: ast.Call) -> bool:
     if given is None and isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "type"}:
         given = call.args[-1] if call.args else None
     return script.dotted(given) in {"torch.bool", "torch.BoolTensor"}
+
+
+def is_same_mask(one: ast.Subscript, other: ast.Subscript) -> bool:
+    """Return True for `dist[mask]` and `distance[mask]`: equal text, without calls of unknown functions."""
+    calls = (node.func for node in walk(one.slice) if isinstance(node, ast.Call))
+    is_pure = all(isinstance(f, ast.Attribute) and f.attr in _METHODS | KEEPING for f in calls)
+    return is_pure and ast.dump(one.slice) == ast.dump(other.slice)
 
 
 def is_about(mask: ast.expr, tensor: ast.expr) -> bool:

@@ -1,0 +1,85 @@
+"""Losses of selections by one mask, computed without selecting: `xla.masked_loss(F.mse_loss, x, y, mask=mask)`."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ....edits import Replace
+from ....flow.closure import ends
+from ....flow.edges import sources
+from ...nodes import walk
+from .masks import is_same_mask
+
+if TYPE_CHECKING:
+    from ...script import Script
+
+_FUNCTIONS = (
+    "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss l1_loss mse_loss nll_loss "
+    "smooth_l1_loss"
+).split()
+_MODULES = "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss".split()
+_LOSSES = frozenset(
+    [f"torch.nn.functional.{name}" for name in _FUNCTIONS]
+    + [f"torch.nn.{name}" for name in _MODULES]
+)
+# Methods whose result is the same before and after a selection.
+_BY_ELEMENT = frozenset({"contiguous", "detach", "double", "float", "long"})
+_MOVES = frozenset({"cpu", "cuda", "to"})
+
+
+def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | None:
+    """Return the runtime's function and the edit for `loss(x[mask], y[mask])`; None if `selection` is used otherwise."""
+    call = next(
+        (each for each in script.ancestors(selection) if isinstance(each, ast.Call) and each.args),
+        None,
+    )
+    if call is None or len(call.args) != 2 or not _is_loss(script, call.func):
+        return None
+    if any(
+        isinstance(part, (ast.Starred, ast.Subscript)) for k in call.keywords for part in walk(k)
+    ):
+        return None  # a weight for each selected row
+    output, target = (_without_methods(argument) for argument in call.args)
+    if not (isinstance(output, ast.Subscript) and isinstance(target, ast.Subscript)):
+        return None
+    if selection not in (output, target) or not is_same_mask(output, target):
+        return None
+    holes = [call.func, output.value, target.value, output.slice, *(k.value for k in call.keywords)]
+    methods = [
+        ast.unparse(a).removeprefix(ast.unparse(s)) for a, s in zip(call.args, (output, target))
+    ]
+    keywords = [
+        f"{k.arg}={{{number}}}" if k.arg else f"**{{{number}}}"
+        for number, k in enumerate(call.keywords, 4)
+    ]
+    operands = ["{0}", "{1}" + methods[0], "{2}" + methods[1], "mask={3}", *keywords]
+    return "xla.masked_loss", Replace(
+        call, f"{script.xla}.masked_loss({', '.join(operands)})", tuple(holes)
+    )
+
+
+def _is_loss(script: Script, func: ast.expr) -> bool:
+    """Return True for a loss of torch, or a module of one: `F.mse_loss`, `self.criterion`."""
+    made = ends([func], lambda node: _made_of(script, node))
+    return any(
+        script.dotted(node.func if isinstance(node, ast.Call) else node) in _LOSSES for node in made
+    )
+
+
+def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the sources of `node`, also through `criterion.cuda()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _MOVES:
+            return [owner]
+    return sources(script, node)
+
+
+def _without_methods(argument: ast.expr) -> ast.expr:
+    """Return `y[mask]` of `y[mask].long()`."""
+    match argument:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
+            name in _BY_ELEMENT
+        ):
+            return _without_methods(owner)
+    return argument
