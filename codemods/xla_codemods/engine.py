@@ -6,7 +6,7 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
@@ -16,6 +16,7 @@ from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
 from .analysis.nodes import walk
 from .analysis.projects.derivation import names_of_bases
+from .analysis.projects.project import Project
 from .analysis.scopes import Scope
 from .analysis.script import Script
 from .analysis.scripted import without_calls_in_torchscript
@@ -28,10 +29,6 @@ from .rule import MethodCall, NodeCheck, Rule, Unhandled
 from .rules import RULES, rules_from
 from .source import Source, SourceError
 from .suppress import Suppressions
-
-if TYPE_CHECKING:
-    from .analysis.projects.project import Project
-
 
 _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
 _NATIVE = f"import {VENDORED}"  # of a file in the native style

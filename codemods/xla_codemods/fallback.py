@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .analysis.cuda_names import Import, Use, is_missing_package
 from .analysis.devices.cuda_only.presence import SysModules
 from .analysis.devices.guards import is_caught, is_guarded
 from .analysis.nodes import NAMED
+from .analysis.script import Script
 from .analysis.syntax import imported_as, used_names
 from .catalog import CATCH_ALL, HARMLESS, RAISES, SILENT, SLOW, STAYS, Row, covering
 from .catalog.families import is_cuda_only
@@ -17,9 +17,6 @@ from .catalog.row import OF_A_MODULE
 from .edits import DropAlias, Edit, remove
 from .finding import ERROR, INFO, LOW, MEDIUM, WARNING, Finding
 from .rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from .analysis.script import Script
 
 _FOR_EFFECT = frozenset({"unsloth"})  # importing it changes other packages
 _MANY = 9

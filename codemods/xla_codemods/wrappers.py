@@ -54,18 +54,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from .analysis.scopes import Scope, resolve
+from .analysis.script import Script
 from .analysis.wrappers import HOLE, Wrapper, lookup
 from .edits import Edit, Replace
 from .finding import Finding
 from .flow.closure import reach
 from .rule import Rule
 from .symptoms import POSSIBLE
-
-if TYPE_CHECKING:
-    from .analysis.script import Script
 
 # A user's own replacement may change anything.
 RULE = Rule("XLA003", "own-name", behind={"loss": POSSIBLE, "weights": POSSIBLE})

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..catalog import HARMLESS, covering
 from ..catalog.families import NEXT, is_cuda_only, may_lead_to_one
 from ..edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap
 from ..finding import Finding
 from .nodes import NAMED
+from .parsed_file import ParsedFile
 from .scopes import MODULES, STAR_EXPORTS, WHOLLY_KNOWN, Scope, resolve
 from .type_tests import asks_for_types
-
-if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
 
 # A statement that imports.
 Import = ast.Import | ast.ImportFrom

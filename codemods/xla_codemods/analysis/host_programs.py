@@ -9,20 +9,16 @@ import builtins
 import os
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from ..finding import Finding
 from ..patterns import Pattern
+from .parsed_file import ParsedFile
 from .projects.files import imports_in
+from .script import Script
 from .syntax import imported_modules, unparsed, walk_body
 from .training.tensors.losses import losses
 from .training.turns import in_each_step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..finding import Finding
-    from .parsed_file import ParsedFile
-    from .script import Script
 
 _DEVICES = Pattern(
     r"device|gpu|accelerat|\b(?:torch_)?xla(?:\b|_)"

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ..patterns import Pattern
+from .bindings import FunctionNode
 from .nodes import CHILDREN, DEFINITIONS, LEAVES, LOOPS
 from .syntax import name_of
-
-if TYPE_CHECKING:
-    from .bindings import FunctionNode
 
 # A loop statement, or a comprehension: `[step(x) for x in loader]`.
 LoopNode = ast.For | ast.AsyncFor | ast.While | ast.ListComp | ast.GeneratorExp

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..patterns import Pattern
 from .inference.values import INSTANCE, OPTIMIZER, SCALER
 from .loops import OPTIMIZER_NAME, gone_through, is_called_a_scaler
 from .once import once
+from .parsed_file import ParsedFile
 from .syntax import unparsed
-
-if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
 
 _OPTIMIZERS = Pattern(r"(?:^|[._])opt(?:im(?:izer)?)?s$", re.IGNORECASE)
 _SCHEDULER_NAME = Pattern(r"sched|warmup|(?:^|_)lr", re.IGNORECASE)

@@ -10,14 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..edits import AddArgument, Edit, Replace
 from .nodes import walk
+from .parsed_file import ParsedFile
 from .syntax import text_of
-
-if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
 
 _GPU = re.compile(r"ml\.(?P<family>p[2-9]\w*|g[4-9]\w*)\.(?P<size>\w+)")
 _ONE_GPU = {

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ..finding import Finding
 from ..patterns import Pattern
 from .nodes import walk
+from .parsed_file import ParsedFile
+from .script import Script
 from .syntax import name_of
-
-if TYPE_CHECKING:
-    from ..finding import Finding
-    from .parsed_file import ParsedFile
-    from .script import Script
 
 _COMPILES = frozenset(
     f"torch.jit.{name}" for name in ("script", "script_method", "script_if_tracing", "export")

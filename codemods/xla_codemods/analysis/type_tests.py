@@ -7,13 +7,10 @@ script makes, and for one that a library, or a module that was not migrated, has
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from .parsed_file import ParsedFile
+from .scopes import Scope
 from .syntax import name_of
-
-if TYPE_CHECKING:
-    from .parsed_file import ParsedFile
-    from .scopes import Scope
 
 _ASKING = frozenset({"isinstance", "issubclass"})
 _CONTAINERS = (ast.Tuple, ast.List, ast.Set, ast.BinOp)

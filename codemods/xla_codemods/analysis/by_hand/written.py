@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace
+from ...finding import Finding
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.library_types import RUNTIME, VENDORED
 from ..once import once
-from ..scopes import STAR_EXPORTS
+from ..scopes import STAR_EXPORTS, Scope
+from ..script import Script
 from ..syntax import name_of, root_of, unparsed
-
-if TYPE_CHECKING:
-    from ...finding import Finding
-    from ..scopes import Scope
-    from ..script import Script
 
 # What computes, moves, steps, waits, launches, shards or saves on XLA devices. Metrics, profilers, seeds and versions are
 # asked for in scripts for CUDA, too.

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.calls import calls_by_name
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..nodes import walk
+from ..scopes import FunctionNode
+from ..script import Script
 from ..syntax import keyword, text_of
 from .launchers import Word, commands
-
-if TYPE_CHECKING:
-    from ..scopes import FunctionNode
-    from ..script import Script
 
 # What runs a command that it is given as the argument of this number.
 RUNNERS = {

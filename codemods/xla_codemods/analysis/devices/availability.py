@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from ...flow.conditions import truth
 from ...patterns import Pattern
 from ..inference.library_types import RUNTIME
+from ..parsed_file import ParsedFile
 from ..syntax import name_of
 from .specs import Devices, Spec
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # Functions that tell whether there is an accelerator.
 AVAILABLE = frozenset(

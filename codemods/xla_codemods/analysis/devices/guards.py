@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ...flow.conditions import conditions, truth
 from ..nodes import NAMED, walk
+from ..parsed_file import ParsedFile
 from ..syntax import caught, root_of, texts_of
 from .availability import AVAILABLE
 from .cuda_only.kernels import chooses_kernels
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # What a package is called in the names of flags: `HAS_FLASH`, `is_bnb_available`.
 _NICKNAMES = {

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...edits import Edit, InsertBefore, Replace
 from ...flow.calls import passed
 from ..nodes import FUNCTIONS, walk
 from ..scopes import FunctionNode
+from ..script import Script
 from ..syntax import defaults, is_literal
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 # Decorators that neither read a signature nor check what a parameter is.
 _TRANSPARENT = frozenset(

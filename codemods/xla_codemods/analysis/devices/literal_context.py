@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ...flow.calls import named, receives
 from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
+from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode, Scope
 from ..syntax import defaults, is_literal, name_of, targets_of, text_of, texts_of
 from .availability import OTHER_ACCELERATORS
@@ -25,9 +25,6 @@ from .specs import (
     last_name,
     named_like_devices,
 )
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # What becomes of the string there.
 SINK = "sink"  # a torch call takes it for a device: it becomes one

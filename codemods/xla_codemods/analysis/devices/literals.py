@@ -5,16 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..nodes import CALLABLES, walk
+from ..parsed_file import ParsedFile
 from .availability import whole_choice
 from .checks.pieces import pieces
 from .literal_context import KEPT, NAME, SINK, place
 from .specs import Devices, Spec
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _LAUNCHES = ("spawn", "launch")
 

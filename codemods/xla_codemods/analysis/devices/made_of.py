@@ -5,20 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
 from ..inference.library_types import RUNTIME
 from ..nodes import FUNCTIONS
+from ..parsed_file import ParsedFile
 from ..scopes import Scope
+from ..script import Script
 from ..syntax import class_values, position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 from .specs import TENSOR_METHODS
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..script import Script
 
 _BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
 

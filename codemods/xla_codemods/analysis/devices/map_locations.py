@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...edits import Edit, Replace
 from ..nodes import walk
+from ..script import Script
 from ..syntax import is_literal
 from .availability import asks_availability, whole_choice
 from .specs import leaves
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 
 def located(script: Script, node: ast.expr) -> Iterator[Edit]:

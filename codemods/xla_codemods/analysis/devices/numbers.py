@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ...flow.closure import reach, trace
 from .. import flow
+from ..index import Index
 from ..projects.callees import Target, filled, parameters, scope_of
 from ..projects.passed_arguments import (
     PassedArgument,
@@ -23,6 +23,7 @@ from ..projects.passed_arguments import (
 )
 from ..projects.sources import Place, ValueSources
 from ..scopes import ITERATED, Binding, Scope
+from ..script import Script
 from ..syntax import is_literal, name_of
 from .specs import (
     INDEX_NAME,
@@ -33,10 +34,6 @@ from .specs import (
     leaves,
 )
 from .uses import MovedTo, is_calculated_with
-
-if TYPE_CHECKING:
-    from ..index import Index
-    from ..script import Script
 
 _SOME = ast.Constant(0)  # a number that is known by its name, or by what returns it
 _RANKS = frozenset(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ..index import Index
@@ -13,9 +12,7 @@ from ..projects.callees import callees_of
 from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
 from ..scopes import FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from ..script import Script
+from ..script import Script
 
 _Found = tuple[Index, ast.ClassDef]
 

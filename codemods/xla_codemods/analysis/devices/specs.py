@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.closure import all_ends, reach
 from ...flow.edges import uses
@@ -14,13 +14,10 @@ from ...patterns import Pattern
 from ..frameworks.lightning_modules import own_device
 from ..inference.library_types import RUNTIME
 from ..inference.values import ACCEL, DEVICE, HOST, NUMBER, STRING
-from ..scopes import resolve
+from ..parsed_file import ParsedFile
+from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import is_literal, keyword, name_of, text_of
 from .checks.pieces import pieces
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import FunctionNode, Scope
 
 # The last part of a name that by itself says: a device, or a string that names one.
 _DEVICE_NAME = Pattern(

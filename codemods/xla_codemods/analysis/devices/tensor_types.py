@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
+from ..parsed_file import ParsedFile
 
 # Typed tensors -> their data types.
 DTYPES = {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.closure import without_fault
+from ..index import Index
 from ..inference.library_types import RUNTIME
 from ..projects.callees import Callees, Target, filled, scope_of
 from ..scopes import Scope, resolve
-
-if TYPE_CHECKING:
-    from ..index import Index
-    from ..scopes import Scope
 
 # Calls that take a device of any spelling: their arguments are not changed.
 _TAKES_ANY = frozenset(

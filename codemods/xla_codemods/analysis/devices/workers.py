@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ...flow.calls import argument, named
 from ...flow.closure import ends, reach
 from ...flow.conditions import conditions
 from ...flow.edges import sources
 from ..inference.values import ACCEL, DEVICE, HOST, TENSOR
+from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode
 from ..syntax import keyword, parameters, walk_body
 from .availability import OTHER_ACCELERATORS, asks_availability, whole_choice
 from .specs import Devices, is_host
 from .uses import MOVES, makes_tensors
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # What a parameter is given: a device, or something that lives on it.
 Given = Mapping[str, str]

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..syntax import name_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _CLASSES = (
     "accelerate.Accelerator",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from ...edits import Replace
 from ..inference.library_types import RUNTIME
 from ..nodes import walk
 from ..once import once
+from ..parsed_file import ParsedFile
+from ..scopes import Scope
 from ..syntax import keyword
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import Scope
 
 _TRL = (
     "SFT DPO GRPO PPO RLOO KTO ORPO CPO BCO XPO NashMD OnlineDPO GKD Reward PRM Iterative".split()

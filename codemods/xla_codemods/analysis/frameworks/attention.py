@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from ..devices.specs import last_name
+from ..parsed_file import ParsedFile
 from ..syntax import defaults
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _KEY = "attn_implementation"
 

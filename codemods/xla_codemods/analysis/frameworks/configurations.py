@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...patterns import Pattern
 from ..nodes import walk
+from ..projects.project import Project
+from ..script import Script
 from ..syntax import dict_entries, keyword, text_of
 from .deepspeed import (
     MARKS,
@@ -21,10 +23,6 @@ from .deepspeed import (
     stage,
 )
 from .passed_values import given
-
-if TYPE_CHECKING:
-    from ..projects.project import Project
-    from ..script import Script
 
 
 class Configuration(NamedTuple):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..nodes import walk
-
-if TYPE_CHECKING:
-    from ..script import Script
+from ..script import Script
 
 
 def makings(script: Script, definition: ast.ClassDef) -> Iterator[ast.Call]:

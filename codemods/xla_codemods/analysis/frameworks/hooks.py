@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..nodes import walk
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..projects.derivation import derives
 from .arguments import TRAINERS
 from .lightning_modules import is_its_module
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # Methods of transformers' Trainer that receive a batch on the device.
 HOOKS_OF_BATCHES = frozenset({"compute_loss", "training_step"})

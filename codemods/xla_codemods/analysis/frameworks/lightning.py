@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from ..parsed_file import ParsedFile
 from ..syntax import keyword, text_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from ..parsed_file import ParsedFile
 from ..projects.derivation import derives
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _MODULE = "LightningModule"
 _PACKAGES = ("lightning.", "pytorch_lightning.")

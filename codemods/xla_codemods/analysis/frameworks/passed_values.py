@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.closure import reach, trace
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ..nodes import walk
+from ..parsed_file import ParsedFile
 from ..projects.passed_arguments import option
 from ..syntax import class_values, keyword
 from .arguments import asks_runtime
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 
 class PassedValue(NamedTuple):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
 
 from ...edits import Edit, InsertBefore
 from ..flow import has_run
 from ..once import once
+from ..parsed_file import ParsedFile
+from ..script import Script
 from ..syntax import keyword
 from .arguments import ARGUMENTS, TRAINERS, calls_of_any, makes_trainer
 from .passed_values import given
 from .values import HYBRID, OFFLOAD, fault_of_fsdp
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..script import Script
 
 # accelerate's plugin.
 PLUGINS = frozenset(

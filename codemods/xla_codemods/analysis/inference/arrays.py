@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ..scopes import Scope, resolve
 from ..syntax import keyword
+from .inference import Inference
 from .values import ARRAY, DOUBLE, Value, of
-
-if TYPE_CHECKING:
-    from .inference import Inference
 
 _DOUBLES = frozenset({"torch.float64", "torch.double", "numpy.float64", "numpy.double"})
 # What makes float64 out of nothing.

@@ -5,13 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from typing import TYPE_CHECKING
 
 from ..scopes import Scope, resolve
 from .annotations import kinds_of
-
-if TYPE_CHECKING:
-    from .inference import Inference
+from .inference import Inference
 
 # Packages without any class that is a tensor or a module, except the classes of torch that `kinds_of` knows.
 _PLAIN = frozenset({*sys.stdlib_module_names, "numpy", "torch", "typing_extensions"})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ..loops import is_called_a_model
 from ..scopes import Scope, resolve
 from ..syntax import keyword, name_of, unparsed
 from . import library_types
 from .arrays import array, is_double, of_array
+from .inference import Inference
 from .members import attribute_of, is_settings, section
 from .values import (
     ACCEL,
@@ -41,9 +41,6 @@ from .values import (
     join,
     of,
 )
-
-if TYPE_CHECKING:
-    from .inference import Inference
 
 _TUPLE_RETURNING = frozenset("max min topk sort kthvalue median mode chunk split unbind".split())
 _NAMED = Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR, WEIGHT))))

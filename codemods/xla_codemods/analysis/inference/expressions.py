@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..scopes import Scope, resolve
 from ..syntax import is_cuda_string, text_of
 from . import library_types
 from .attributes import is_moved
 from .calls import call
+from .inference import Inference
 from .members import attribute_of, is_settings, section
 from .values import (
     ACCEL,
@@ -33,9 +33,6 @@ from .values import (
     join,
     of,
 )
-
-if TYPE_CHECKING:
-    from .inference import Inference
 
 
 def _name(values: Inference, node: ast.Name, scope: Scope) -> Value:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ...flow.calls import passed
 from ...flow.closure import reach
+from ..bindings import Binding
+from ..script import Script
 from .values import ACCELERATOR
-
-if TYPE_CHECKING:
-    from ..bindings import Binding
-    from ..script import Script
 
 _FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
 _TENSORBOARD = "torch.utils.tensorboard"

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.closure import reach
 from ...flow.edges import sources
+from ..index import Index
 from ..inference.values import CLASS
 from ..nodes import FUNCTIONS
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..scopes import Binding, FunctionNode, Scope
 from ..syntax import CALLED_AS_INSTANCE, dict_entries, is_static, keyword, name_of, returned
 from .files import is_of_others
-
-if TYPE_CHECKING:
-    from ..index import Index
-    from ..parsed_file import ParsedFile
-    from .project import Modules, Project
+from .project import Modules, Project
 
 # Functions that call another function, in a separate process or later.
 PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...patterns import Pattern
-
-if TYPE_CHECKING:
-    from .files import ProjectFiles
+from .files import ProjectFiles
 
 DEFAULT_DEVICE = "set_default_device"
 _SETTINGS = {

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ..parsed_file import ParsedFile
 from .callees import callees_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 
 def derives(script: ParsedFile, definition: ast.ClassDef, is_it: Callable[[str], bool]) -> bool:

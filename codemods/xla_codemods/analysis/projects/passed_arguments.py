@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..devices.specs import INDEX_NAME, last_name
+from ..index import Index
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..syntax import (
     CALLED_AS_INSTANCE,
     class_values,
@@ -20,10 +22,6 @@ from ..syntax import (
     unparsed,
 )
 from .callees import PREPARING, Callees, Handed, Target, callees_of, filled
-
-if TYPE_CHECKING:
-    from ..index import Index
-    from ..parsed_file import ParsedFile
 
 
 class PassedArgument(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ...flow.closure import ends, reach
 from ...patterns import Pattern
@@ -13,15 +12,13 @@ from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
 from ..nodes import walk
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..projects.in_steps import OPERATIONS
+from ..scopes import FunctionNode
+from ..script import Script
 from ..syntax import is_literal
 from .steps import calls_of, is_of_an_optimizer
 from .training import FORWARD, GRADIENTS, MARK, TRAINING, Loop, outside_loops
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import FunctionNode
-    from ..script import Script
 
 
 def acts(script: Script, loop: Loop) -> bool:

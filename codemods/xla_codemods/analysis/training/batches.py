@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from ...flow.calls import call_with, receives
 from ...flow.closure import reach
@@ -19,11 +19,9 @@ from ..devices.tensor_types import cuda_type
 from ..inference.values import DEVICE, DTYPE, HOST, MODULE, NUMBER
 from ..loops import LoopNode, body_of
 from ..nodes import walk
+from ..parsed_file import ParsedFile
 from ..scopes import ITERATED
 from ..syntax import keyword, name_of, position
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _MOVING = Pattern(
     r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from ...flow.closure import all_ends, reach
 from ...patterns import Pattern
 from ..nodes import walk
+from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode
 from ..syntax import is_literal, is_static, name_of, walk_body
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
 _PARTIAL = "functools.partial"

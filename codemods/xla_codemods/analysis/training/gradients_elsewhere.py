@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING
 
 from ...flow.closure import reach
 from ..inference.values import CLASS, INSTANCE, MODULE
 from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
 from ..once import once
+from ..parsed_file import ParsedFile
 from ..projects.callees import Target, callees_of
-from ..projects.project import COMPUTES_GRADIENTS
+from ..projects.project import COMPUTES_GRADIENTS, Modules
 from ..scopes import FunctionNode
 from ..syntax import name_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..projects.project import Modules
 
 _OF_CLASSES = frozenset({CLASS, INSTANCE, MODULE})
 

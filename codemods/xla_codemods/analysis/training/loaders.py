@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.closure import reach, trace
 from ...patterns import Pattern
@@ -17,13 +17,11 @@ from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
 from ..loops import FORWARD, PASSING, PASSING_METHODS, TRAINING, LoopEffects, outside_loops
 from ..nodes import walk
+from ..parsed_file import ParsedFile
 from ..scopes import Binding, Scope
 from ..syntax import keyword, name_of
+from .batches import Batches, BatchFlow
 from .collating import LoadingNode, moves_all
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from .batches import Batches, BatchFlow
 
 # Loops over single samples: a data set, a list of texts or of files, instead of a loader of batches.
 

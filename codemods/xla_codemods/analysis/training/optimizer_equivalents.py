@@ -9,14 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ..parsed_file import ParsedFile
+from ..scopes import Scope
 from ..syntax import keyword, unparsed
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import Scope
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 

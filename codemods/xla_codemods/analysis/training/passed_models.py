@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..loops import calls_outside_loops
+from ..parsed_file import ParsedFile
 from ..projects.callees import callees_of, filled
 from ..syntax import name_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 # Functions with these calls mark their own steps.
 _OF_STEPS = frozenset({"backward", "mark_step", "optimizer_step", "step", "sync"})

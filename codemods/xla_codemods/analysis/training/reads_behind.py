@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import FUNCTIONS, children, walk
+from ..script import Script
 from ..syntax import name_of
 from .host_reads.fetching import made_later, reads_in_turns
 from .ranks.divergence import has_replicas, may_be_alone
 from .training import FORWARD, MARK, Loop
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 _OF_TENSORS = frozenset({"item", "tolist", "numpy", "cpu"})
 _READS = _OF_TENSORS | {"state_dict"}

@@ -10,19 +10,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...flow.calls import outer_calls, receives
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ..inference.values import BATCH, TENSOR, WEIGHT
 from ..nodes import walk
+from ..parsed_file import ParsedFile
+from ..scopes import Scope
 from ..syntax import keyword, name_of, unparsed
 from .tensors.parameters_of import Sources
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import Scope
 
 # Messages for a step that averages nothing; `{}` is the optimizer.
 REDUCED_ALREADY = (

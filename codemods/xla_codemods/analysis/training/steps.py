@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ...flow.calls import callers
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
+from ..parsed_file import ParsedFile
 from ..projects.derivation import derives
 from ..scopes import FunctionNode, Scope
 from ..syntax import identifiers
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _CLOSURE_NAME = Pattern(r"closure|func|fn|callback", re.IGNORECASE)
 _REMOTE = frozenset({"rpc_sync", "rpc_async", "remote"})

@@ -10,7 +10,7 @@ import ast
 import builtins
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import is_lightnings
@@ -31,6 +31,7 @@ from ..loops import (
 )
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
+from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode, Scope
 from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
@@ -38,9 +39,6 @@ from .gradients_elsewhere import computes_gradients_elsewhere, may_compute_gradi
 from .loaders import Driver, Feeding
 from .passed_models import runs_a_passed_model
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _MARKS = frozenset(
     {

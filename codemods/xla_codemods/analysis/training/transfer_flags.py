@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from ...patterns import Pattern
 from ..devices.availability import asks_availability
 from ..nodes import walk
+from ..script import Script
 from .loaders import Driver
 from .training import Loop
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 # What such a test reads: a flag, the number or the name of a device.
 _FLAG = Pattern(r"cuda|gpu|accel", re.IGNORECASE)

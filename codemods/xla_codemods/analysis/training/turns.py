@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...flow.calls import callers, heirs, methods, properties
 from ...flow.closure import all_ends, reach
@@ -22,13 +22,11 @@ from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
+from ..script import Script
 from ..syntax import evaluated, is_literal, name_of, returned
 from .acting import unmarked_evaluations
 from .tensors.computed import computing
 from .training import BACKWARD, STEP, TRAINING
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _RUNNING = frozenset({ast.Call, ast.Attribute})  # these may run a function

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ..inference.values import MODULE
 from ..nodes import walk
+from ..parsed_file import ParsedFile
 from ..syntax import keyword
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
 
 _STAYING = frozenset(
     "buffers eval load_state_dict named_buffers named_modules named_parameters modules parameters requires_grad_ state_dict"

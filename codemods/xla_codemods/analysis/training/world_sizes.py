@@ -10,17 +10,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...patterns import Pattern
 from ..inference.values import TENSOR
 from ..nodes import walk
+from ..parsed_file import ParsedFile
+from ..scopes import Scope
+from ..script import Script
 from ..syntax import name_of
-
-if TYPE_CHECKING:
-    from ..parsed_file import ParsedFile
-    from ..scopes import Scope
-    from ..script import Script
 
 _COUNTED = Pattern(
     r"^(?:\w*_)?(?:world_?size|num_replicas|n_?procs|num_process(?:es)?|n_?gpus?(?:_per_node)?|num_gpus|device_count)$",

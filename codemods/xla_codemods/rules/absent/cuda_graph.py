@@ -53,15 +53,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace, remove
 from ...finding import HIGH, UNSAFE, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA901", "cuda-graph", effort=HIGH, leftovers=HIGH)
 

@@ -75,18 +75,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Use, is_second_name
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...catalog import CATCH_ALL, covering
 from ...catalog.families import is_cuda_only
 from ...fallback import found
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(CATCH_ALL, "cuda-only", leftovers=MEDIUM)
 

@@ -39,18 +39,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, is_off, keyword, name_of
 from ...finding import HIGH, INFO, LOW, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA902", "custom-kernel", effort=HIGH, leftovers=HIGH)
 

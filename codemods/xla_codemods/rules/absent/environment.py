@@ -42,14 +42,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import INFO, LOW, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA912", "cuda-environment", severity=WARNING)
 

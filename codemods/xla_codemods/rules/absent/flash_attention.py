@@ -89,18 +89,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.frameworks.attention import chosen_attention
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal
 from ...edits import Edit, Replace, remove
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA904", "flash-attention", leftovers=HIGH, words=("flash",))
 

@@ -53,16 +53,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.attention import chosen_attention
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA916", "flex-attention", words=("flex_attention",))
 

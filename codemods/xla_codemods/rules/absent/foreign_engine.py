@@ -58,14 +58,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
+from ...analysis.script import Script
 from ...finding import HIGH, INFO, LOW, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 _SIMULATOR = "it simulates on CUDA devices: simulate on the host (MuJoCo, Brax) and move the observations to the device"
 _OPERATORS = "its operators are compiled for CUDA and the CPU: write them with PyTorch's operations (`index_add`, `scatter_reduce`, dense layers)"

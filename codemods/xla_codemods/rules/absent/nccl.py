@@ -53,16 +53,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...fallback import leftovers
 from ...finding import HIGH, LOW, WARNING, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA911", "nccl", effort=HIGH, words=("nccl",))
 

@@ -41,14 +41,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.script import Script
 from ...fallback import leftovers
 from ...finding import HIGH, INFO, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA908", "tensorrt", effort=HIGH, words=("tensorrt",))
 

@@ -67,16 +67,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
+from ...analysis.scopes import FunctionNode, Scope
+from ...analysis.script import Script
 from ...fallback import leftovers
 from ...finding import HIGH, INFO, LOW, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import FunctionNode, Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA903", "triton-kernel", effort=HIGH, words=("triton",))
 

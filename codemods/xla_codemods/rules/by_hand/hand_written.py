@@ -66,15 +66,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import is_written_by_hand
+from ...analysis.script import Script
 from ...analysis.syntax import packages
 from ...finding import INFO, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA011", "hand-written-torch-xla", severity=INFO, words=("torch_xla",))
 

@@ -80,16 +80,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import text_of
 from ...catalog.torch_xla import REMOVED, REMOVED_ARGUMENTS, removed, unread
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA010", "torch-xla-removed", words=("xla", "xrt_", "gpu_num_devices"))
 

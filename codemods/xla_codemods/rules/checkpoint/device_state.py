@@ -67,10 +67,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import LOADER, OPTIMIZER, SAMPLER, SCALER, SCHEDULER
 from ...analysis.nodes import LOOPS, walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of, root_of
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
@@ -79,10 +80,6 @@ from ...flow.closure import reach
 from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA703", "device-state", shows_accelerator=False)
 

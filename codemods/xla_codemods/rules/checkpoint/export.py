@@ -72,9 +72,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, WARNING, Finding
@@ -82,10 +83,6 @@ from ...flow.closure import reach
 from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA705", "export", effort=MEDIUM)
 

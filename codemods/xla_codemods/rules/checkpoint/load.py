@@ -81,20 +81,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.map_locations import located, names_cuda
 from ...analysis.frameworks.lightning_modules import is_its_module
 from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, is_literal, keyword
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA702", "load", shows_accelerator=False)
 

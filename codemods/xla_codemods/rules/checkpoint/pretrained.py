@@ -95,20 +95,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import last_name
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import HOST, MODULE
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of
 from ...edits import Replace
 from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA708", "save-pretrained")
 

@@ -60,7 +60,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.library_types import RUNTIME
@@ -79,6 +78,8 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import NAMED, walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, is_literal, keyword, name_of, unparsed
 from ...analysis.training.ranks.guards import guard, is_of_host, mentions_rank, rank_names
 from ...analysis.training.unmoved_modules import is_as_made
@@ -87,10 +88,6 @@ from ...finding import INFO, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA701", "save", of_step="file", severity=WARNING, shows_accelerator=False)
 

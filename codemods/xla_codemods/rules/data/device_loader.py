@@ -121,10 +121,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import DEVICE_LOADER
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.loaders import Driver
 from ...analysis.training.training import Loop
@@ -133,10 +134,6 @@ from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
 from ...symptoms import REMOTE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 _MOVES = (".to(", ".cuda(", "device")
 

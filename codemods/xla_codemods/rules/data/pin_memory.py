@@ -89,19 +89,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import LOADER, TENSOR
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Replace, remove
 from ...finding import WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING, words=("pin_memory",))
 

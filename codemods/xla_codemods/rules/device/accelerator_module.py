@@ -54,15 +54,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA110", "accelerator-module")
 

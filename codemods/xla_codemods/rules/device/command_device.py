@@ -81,19 +81,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.late_defaults import first_statement
 from ...analysis.devices.specs import is_device_name
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.scopes import FunctionNode
+from ...analysis.script import Script
 from ...analysis.syntax import defaults
 from ...edits import InsertAfter, InsertBefore
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA117", "command-device", severity=WARNING, words=("typer", "fire", "tyro", "defopt", "exec")

@@ -99,21 +99,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import MODULE, TENSOR
 from ...analysis.projects.callees import callees_of
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA101", "cuda-method", of_what_runs=True)
 

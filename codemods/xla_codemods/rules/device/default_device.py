@@ -78,20 +78,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import cuda_type, host_type
 from ...analysis.inference.values import DEVICE, GIVEN
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA109", "default-device", of_what_runs=True)
 

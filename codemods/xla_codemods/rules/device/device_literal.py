@@ -85,20 +85,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import SINK
 from ...analysis.devices.specs import Spec, leaves
 from ...analysis.inference.values import DEVICE, HOST, STRING
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA104", "device-literal", of_what_runs=True)
 

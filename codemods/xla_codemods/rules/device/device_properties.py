@@ -66,20 +66,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import name_of
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA113", "device-properties")
 

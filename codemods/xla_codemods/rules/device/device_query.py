@@ -65,7 +65,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import (
     COMPARED,
@@ -82,6 +81,8 @@ from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
 from ...analysis.nodes import walk
 from ...analysis.projects.passed_arguments import is_default_of_an_option
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import unparsed
 from ...analysis.training.ranks.guards import guard, mentions_rank, rank_names
 from ...analysis.training.tensors.chosen_half import (
@@ -96,10 +97,6 @@ from ...flow.conditions import whole
 from ...flow.edges import uses
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA102", "device-query", of_what_runs=True)
 

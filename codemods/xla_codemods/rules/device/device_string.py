@@ -156,7 +156,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
@@ -168,14 +167,12 @@ from ...analysis.devices.made_of import reaching
 from ...analysis.devices.non_device_calls import is_of_an_engine
 from ...analysis.host_programs import is_program_without_torch
 from ...analysis.inference.values import DEVICE, HOST
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import AddArgument, Edit, Replace, ReplaceStatement
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA105", "device-string", of_what_runs=True)
 

@@ -121,7 +121,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.checks.flags import is_name_for_cuda
@@ -141,6 +140,8 @@ from ...analysis.inference.values import (
     TENSOR,
 )
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, text_of, texts_of
 from ...analysis.training.tensors.chosen_half import (
     bfloat16_instead,
@@ -150,10 +151,6 @@ from ...analysis.training.tensors.chosen_half import (
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA107", "device-test", of_what_runs=True)
 

@@ -92,21 +92,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
 from ...analysis.devices.checks.device_texts import checks
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA118", "device-text")
 

@@ -83,17 +83,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument, last_name
 from ...analysis.inference.values import ACCEL, DEVICE, HOST, LOADER, SAMPLER
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace
 from ...finding import ERROR, MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA112", "generator", of_what_runs=True)
 

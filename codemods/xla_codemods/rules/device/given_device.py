@@ -104,7 +104,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.given.elsewhere import (
@@ -132,14 +131,12 @@ from ...analysis.inference.values import (
     STRING,
     TENSOR,
 )
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA111", "given-device", of_what_runs=True, severity=WARNING)
 

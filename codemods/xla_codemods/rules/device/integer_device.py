@@ -105,7 +105,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.non_device_calls import NO_DEVICES
@@ -120,16 +119,14 @@ from ...analysis.devices.specs import (
 )
 from ...analysis.devices.uses import is_calculated_with, makes_tensors
 from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of, unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...flow.conditions import is_excluded
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA106", "integer-device", of_what_runs=True)
 

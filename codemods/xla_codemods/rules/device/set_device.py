@@ -56,16 +56,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA103", "set-device", of_what_runs=True)
 

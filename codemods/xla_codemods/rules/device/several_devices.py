@@ -58,21 +58,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.literal_context import NAME, SINK
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import FUNCTIONS, walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.ranks.guards import mentions_rank, rank_names
 from ...finding import HIGH, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA114", "several-devices", effort=HIGH)
 

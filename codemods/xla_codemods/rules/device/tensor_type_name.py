@@ -96,17 +96,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA116", "tensor-type-name")
 

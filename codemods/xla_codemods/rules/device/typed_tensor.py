@@ -61,18 +61,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.tensor_types import CUDA_TYPES, TensorType, cuda_type, host_type
 from ...analysis.inference.values import ARRAY, NUMBER
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA108", "typed-tensor", of_what_runs=True)
 

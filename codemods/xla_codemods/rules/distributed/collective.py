@@ -60,17 +60,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.ranks.guards import COLLECTIVES, is_host_backend
 from ...edits import DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA602", "collective", of_step="turn", words=("functional_collectives",))
 

@@ -84,19 +84,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.workers import Workers
 from ...analysis.nodes import FUNCTIONS, LOOPS
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import HIGH, Finding
 from ...flow.calls import callers
 from ...flow.closure import reach
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA618", "device-before-launch", effort=HIGH)
 

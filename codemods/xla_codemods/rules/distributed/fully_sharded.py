@@ -170,8 +170,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.training.sharding import (
     CLASS,
     CLASSES,
@@ -189,10 +190,6 @@ from ...analysis.type_tests import is_about_types
 from ...edits import Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA610", "fully-sharded")
 

@@ -61,16 +61,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...edits import Replace
 from ...finding import HIGH, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA604", "launch", shows_accelerator=False)
 

@@ -70,11 +70,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.inference.values import DEVICE_LOADER, LOADER
 from ...analysis.loops import BACKWARD
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.training import world_sizes
 from ...analysis.training.loaders import is_called_a_loader
 from ...analysis.training.sharding import is_sharded_by_the_runtime
@@ -82,10 +83,6 @@ from ...analysis.training.world_sizes import is_of_replicas
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA613", "one-process", effort=MEDIUM)
 

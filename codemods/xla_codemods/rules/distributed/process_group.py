@@ -77,19 +77,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.ranks.guards import is_host_backend
 from ...edits import DropArgument, Edit, Replace
 from ...finding import Finding
 from ...flow.calls import call_with
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA601", "process-group")
 

@@ -99,12 +99,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.loops import BACKWARD, FORWARD, MARK, STEP
 from ...analysis.nodes import NAMED, walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.ranks.divergence import (
     has_replicas,
@@ -125,10 +126,6 @@ from ...flow.closure import reach
 from ...flow.conditions import after, before
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA606", "rank-guard", effort=MEDIUM)
 

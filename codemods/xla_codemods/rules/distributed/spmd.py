@@ -72,18 +72,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.sharding import accelerator_shards, trainer_shards
 from ...analysis.program_start import first_statement
+from ...analysis.script import Script
 from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...analysis.training.world_sizes import is_of_replicas
 from ...edits import InsertBefore
 from ...finding import INFO, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA612", "spmd", severity=INFO)
 

@@ -56,7 +56,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.commands.in_python import (
     METHODS,
@@ -67,13 +66,11 @@ from ...analysis.commands.in_python import (
     commands_of_method,
 )
 from ...analysis.commands.launchers import Said, behind_opening, in_launcher, program
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA616", "started-launcher", shows_accelerator=False)
 

@@ -52,17 +52,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference import library_types
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.type_tests import is_about_types
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA609", "sync-batch-norm")
 

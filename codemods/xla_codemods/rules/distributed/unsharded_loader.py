@@ -79,18 +79,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.library_types import RUNTIME
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.replication import Replication
 from ...finding import MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA607", "unsharded-loader", severity=WARNING, effort=MEDIUM)
 

@@ -68,16 +68,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.nodes import LOOPS
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA614",

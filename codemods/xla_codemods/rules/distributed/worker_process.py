@@ -88,17 +88,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.workers import Workers
 from ...analysis.nodes import CALLABLES, COMPREHENSIONS, LOOPS, walk
+from ...analysis.scopes import FunctionNode, Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...finding import HIGH, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import FunctionNode, Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA615", "worker-process", effort=HIGH)
 

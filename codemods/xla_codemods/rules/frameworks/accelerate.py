@@ -151,7 +151,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
@@ -162,6 +161,8 @@ from ...analysis.frameworks.sharding import PLUGINS, accelerator_shards, faults_
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
 from ...analysis.projects.derivation import derives
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.ranks.guards import is_of_host, mentions_rank, rank_names
 from ...edits import AddArgument, DropArgument, Edit, Replace
@@ -169,10 +170,6 @@ from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA802", "accelerate")
 

@@ -59,16 +59,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import only_on_cuda
 from ...analysis.frameworks.values import HALF, OF_ENVIRONMENT
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA817", "accelerate-environment", severity=WARNING, effort=MEDIUM)
 

@@ -117,19 +117,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.sharding import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.program_start import first_statement
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Edit, InsertBefore, Replace
 from ...finding import HIGH, INFO, LOW, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA810", "accelerate-features")
 

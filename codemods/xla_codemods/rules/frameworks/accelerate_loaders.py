@@ -109,7 +109,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.flow import has_run
 from ...analysis.frameworks.arguments import (
@@ -125,13 +124,11 @@ from ...analysis.frameworks.sharding import (
     trainer_shards,
 )
 from ...analysis.projects.derivation import derives
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA814", "accelerate-loaders")
 

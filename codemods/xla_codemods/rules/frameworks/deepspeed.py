@@ -125,20 +125,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.cuda_names import Import
 from ...analysis.frameworks.configurations import elsewhere, place, written_out
 from ...analysis.frameworks.deepspeed import asked
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...catalog import covering, lookup
 from ...edits import Edit, ReplaceStatement
 from ...fallback import leftovers
 from ...finding import ERROR, HIGH, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.cuda_names import Import
-    from ...analysis.script import Script
 
 RULE = Rule("XLA804", "deepspeed", effort=HIGH, words=("deepspeed",))
 

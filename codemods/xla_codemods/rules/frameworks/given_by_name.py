@@ -91,7 +91,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS, only_on_cuda
 from ...analysis.frameworks.configurations import for_trainer
@@ -121,14 +120,12 @@ from ...analysis.frameworks.values import (
     Fault,
 )
 from ...analysis.inference.values import SETTINGS
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Edit, Replace
 from ...finding import ERROR, HIGH, INFO, SAFE, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA812", "given-by-name", effort=HIGH)
 

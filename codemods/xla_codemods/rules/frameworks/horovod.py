@@ -56,16 +56,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.optimizers import is_optimizer
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import INFO, LOW, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA805", "horovod", effort=MEDIUM, leftovers=MEDIUM)
 

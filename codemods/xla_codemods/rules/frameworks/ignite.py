@@ -79,18 +79,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import asks_runtime
 from ...analysis.frameworks.sharding import patched_before
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, is_off, keyword
 from ...edits import Edit, Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA818", "ignite", words=("ignite",))
 

@@ -96,7 +96,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
 from ...analysis.frameworks.derived import makings
@@ -109,14 +108,12 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_off, keyword, text_of
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA803", "lightning")
 

@@ -73,18 +73,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.flow import has_run
 from ...analysis.frameworks.lightning import is_patched_for
 from ...analysis.frameworks.sharding import patched_before
 from ...analysis.projects.derivation import derives
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA815", "lightning-devices")
 

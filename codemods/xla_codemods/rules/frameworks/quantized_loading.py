@@ -40,15 +40,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal
 from ...finding import HIGH, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA808", "quantized-loading", effort=HIGH)
 

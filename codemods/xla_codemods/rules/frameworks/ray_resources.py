@@ -48,15 +48,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_off, keyword
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA816", "ray-resources", effort=MEDIUM)
 

@@ -46,16 +46,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import ARGUMENTS, keyword_argument
 from ...analysis.frameworks.passed_values import entries
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import INFO, LOW, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA813", "removed-arguments")
 

@@ -48,19 +48,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.frameworks.hooks import called_in_steps
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import AddArgument
 from ...finding import LOW, UNSAFE, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA819",

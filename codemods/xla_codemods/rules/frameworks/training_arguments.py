@@ -136,7 +136,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.frameworks import sharding
@@ -158,6 +157,8 @@ from ...analysis.frameworks.values import (
     OTHER_OPTIMIZERS,
     needs_more_memory,
 )
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import class_values, is_literal, is_off, keyword, text_of, unparsed
 from ...edits import (
     AddArgument,
@@ -169,10 +170,6 @@ from ...edits import (
 )
 from ...finding import HIGH, MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA801", "training-arguments")
 

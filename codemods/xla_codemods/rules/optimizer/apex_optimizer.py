@@ -68,9 +68,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.library_types import RUNTIME
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
@@ -87,10 +88,6 @@ from ...analysis.training.optimizer_equivalents import (
 from ...edits import Edit, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA301", "apex-optimizer")
 

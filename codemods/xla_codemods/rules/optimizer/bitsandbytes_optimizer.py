@@ -73,8 +73,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, keyword
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
@@ -91,10 +92,6 @@ from ...analysis.training.optimizer_equivalents import (
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA302", "bitsandbytes-optimizer")
 

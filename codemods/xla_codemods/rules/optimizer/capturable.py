@@ -53,17 +53,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import OPTIMIZER
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, is_off, keyword
 from ...edits import DropArgument, Replace
 from ...finding import ERROR, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA305", "capturable", severity=WARNING, words=("capturable",))
 

@@ -68,10 +68,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.guards import is_guarded
 from ...analysis.inference.library_types import RUNTIME
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, unparsed
 from ...analysis.training.optimizer_equivalents import (
     ADAGRAD,
@@ -87,10 +88,6 @@ from ...edits import Edit, Replace
 from ...finding import ERROR, INFO, MEDIUM, Finding
 from ...flow.calls import call_with
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA303", "deepspeed-optimizer")
 

@@ -81,21 +81,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, is_off
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import Finding
 from ...flow.containers import held
 from ...patterns import Pattern
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA304", "fused-argument", words=("fused",))
 

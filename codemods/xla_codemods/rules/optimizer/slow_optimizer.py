@@ -55,16 +55,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace
 from ...finding import ERROR, MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE, REMOTE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA307",

@@ -46,20 +46,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import DTYPE
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_optimizer
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import Edit, ReplaceStatement
 from ...finding import LOW, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA308", "optimizer-state-moved", severity=WARNING, about="speed")
 

@@ -44,15 +44,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.training.optimizer_equivalents import ADAM, Equivalent, NoCounterpart, edits
 from ...finding import MEDIUM, UNSAFE, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA306", "transformers-adamw", severity=WARNING)
 

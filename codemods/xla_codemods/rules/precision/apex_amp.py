@@ -93,20 +93,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.cuda_only.presence import complaints, decides, tests
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...analysis.training.scalers.branches import Changes, collapsed
 from ...edits import DropItem, Edit, InsertBefore, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import MEDIUM, WARNING, Finding
 from ...flow.containers import ANY, held
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA206", "apex-amp", of_step="precision", words=("apex", "scale_loss"))
 

@@ -92,11 +92,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.cuda_only.kernels import is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.inference.values import ACCEL, HOST
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
 from ...analysis.training.tensors.half_on_xla import halves_on_xla, is_true_on_xla
@@ -110,10 +111,6 @@ from ...analysis.training.tensors.kept_half import (
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA208", "float16", severity=WARNING)
 

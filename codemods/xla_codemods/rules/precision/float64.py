@@ -42,19 +42,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import ACCEL, DEVICE, DOUBLE, HOST, MODULE, TENSOR
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.kept_half import converted_to
 from ...finding import WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA209", "float64", severity=WARNING)
 

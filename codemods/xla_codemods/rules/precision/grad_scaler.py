@@ -166,10 +166,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import SCALER
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on
 from ...analysis.training.scalers.branches import collapsed
 from ...analysis.training.scalers.creations import (
@@ -186,10 +187,6 @@ from ...finding import MEDIUM, WARNING, Finding
 from ...flow.calls import call_with
 from ...rule import Rule
 from ...symptoms import REMOTE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA204",

@@ -71,17 +71,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.sagemaker_instances import IMAGE, image_edits, instance_edit
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import DropArgument, Edit, Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA821", "sagemaker-estimator", effort=MEDIUM)
 

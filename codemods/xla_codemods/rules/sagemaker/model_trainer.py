@@ -64,18 +64,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import walk
 from ...analysis.sagemaker_instances import IMAGE, constant, image_edits, instance_edit
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import DropArgument
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA822", "sagemaker-model-trainer", effort=MEDIUM)
 

@@ -53,17 +53,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.matmul_precision import ALLOW_TF32 as MATMUL
 from ...analysis.devices.matmul_precision import precision
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace, ReplaceStatement, remove
 from ...finding import INFO, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA128", "cudnn", severity=INFO)
 

@@ -46,17 +46,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.matmul_precision import ALLOW_TF32, precision
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Replace, ReplaceStatement, remove
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA129", "matmul-precision", severity=WARNING)
 

@@ -52,17 +52,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA125", "memory-figures")
 

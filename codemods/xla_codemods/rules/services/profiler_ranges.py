@@ -84,15 +84,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import DropItem, Edit, Replace, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA127", "profiler-ranges", severity=WARNING, words=("_time_total", "_memory_usage"))
 

@@ -92,17 +92,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...edits import DropArgument, Edit, Replace, ReplaceStatement
 from ...finding import Finding
 from ...rule import Rule
 from ...symptoms import LIKELY
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA130", "rng-state", behind={"initial weights": LIKELY})
 

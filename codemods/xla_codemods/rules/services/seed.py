@@ -125,22 +125,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import walk
-from ...analysis.scopes import FunctionNode
+from ...analysis.scopes import FunctionNode, Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...edits import DropElement, InsertAfter, Replace, remove
 from ...finding import WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA124", "seed", severity=WARNING, shows_accelerator=False, behind={"initial weights": LIKELY}

@@ -98,7 +98,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.cuda_only.streams import (
     CONTEXTS,
@@ -116,14 +115,12 @@ from ...analysis.devices.cuda_only.streams import (
     uses_of,
 )
 from ...analysis.inference.values import STREAM
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import unparsed
 from ...edits import DropArgument, DropItem, Edit, Replace, ReplaceStatement, Unwrap, remove
 from ...finding import ERROR, INFO, MEDIUM, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA123", "stream", of_what_runs=True, words=("stream",))
 

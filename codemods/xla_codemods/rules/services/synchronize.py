@@ -63,21 +63,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.values import HOST, STREAM
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_off, keyword
 from ...analysis.training.turns import in_each_step
 from ...edits import Replace, remove
 from ...finding import Finding
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA121", "synchronize", of_what_runs=True)
 

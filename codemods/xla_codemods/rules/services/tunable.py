@@ -55,17 +55,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_pure
 from ...catalog.submodules import TUNABLE_SETTING
 from ...edits import remove
 from ...finding import INFO, LOW, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA132", "tunable", severity=INFO, effort=LOW, leftovers=LOW)
 

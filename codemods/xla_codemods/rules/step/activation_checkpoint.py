@@ -91,19 +91,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.owners import own_methods
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, keyword, root_of
 from ...edits import AddArgument, InsertBefore, Replace
 from ...finding import MEDIUM, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA509", "activation-checkpoint", of_what_runs=True)
 

@@ -66,19 +66,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.inference.values import MODULE
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on, keyword
 from ...edits import Replace, ReplaceStatement
 from ...finding import Finding
 from ...flow.conditions import conditions
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA508", "compile", of_what_runs=True)
 

@@ -53,9 +53,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import LOOPS
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
@@ -63,10 +64,6 @@ from ...analysis.training.turns import in_each_step
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA518",

@@ -202,13 +202,14 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.frameworks.arguments import has_a_trainer
 from ...analysis.frameworks.hooks import called_in_steps
 from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENSOR
 from ...analysis.nodes import LOOPS
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
@@ -235,10 +236,6 @@ from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 _CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
 

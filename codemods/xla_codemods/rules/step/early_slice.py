@@ -55,18 +55,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import LOOPS, walk
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal
 from ...analysis.training.shapes.growing_tensor import growing_tensors
 from ...edits import Replace
 from ...finding import Finding
 from ...flow.conditions import conditions
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA517", "early-slice", of_what_runs=True)
 

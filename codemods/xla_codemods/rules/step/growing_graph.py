@@ -97,10 +97,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.nodes import LOOPS, walk
 from ...analysis.optimizers import is_scaling_step
+from ...analysis.script import Script
 from ...analysis.syntax import unparsed
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss
 from ...analysis.training.tensors.losses import losses
@@ -109,9 +109,6 @@ from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA505",

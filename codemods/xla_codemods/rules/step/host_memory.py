@@ -58,17 +58,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, MODULE, TENSOR
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...finding import MEDIUM, WARNING, Finding
 from ...flow.conditions import is_excluded
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA515", "host-memory", of_what_runs=True, effort=MEDIUM)
 

@@ -206,9 +206,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.lightning_modules import is_lightnings
+from ...analysis.script import Script
 from ...analysis.syntax import name_of
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
@@ -218,9 +218,6 @@ from ...flow.closure import reach
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA503",

@@ -120,10 +120,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import ACCEL
 from ...analysis.nodes import walk
+from ...analysis.script import Script
 from ...analysis.syntax import argument_for, walk_body
 from ...analysis.training.shapes.counters import Counters, is_sum
 from ...analysis.training.shapes.cutting import (
@@ -140,9 +140,6 @@ from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 _LAST_STEP = Pattern(r"== len\([\w.]+\) - 1|len\([\w.]+\) - 1 ==")
 

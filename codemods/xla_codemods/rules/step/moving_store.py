@@ -102,8 +102,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.cutting import is_on_device, length_of, moving_part
 from ...analysis.training.tensors.computed import is_state
@@ -111,9 +111,6 @@ from ...edits import ReplaceStatement
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA519",

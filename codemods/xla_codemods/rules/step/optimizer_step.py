@@ -158,18 +158,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.script import Script
 from ...analysis.syntax import handed_through
 from ...analysis.training.ranks.guards import guard, rank_names
 from ...analysis.training.replication import Replication
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA501",

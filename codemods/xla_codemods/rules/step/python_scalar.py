@@ -56,10 +56,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.library_types import FACTORIES
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.drawing import is_drawing
 from ...analysis.training.tensors.computed import computing
@@ -68,10 +69,6 @@ from ...analysis.training.turns import in_each_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA510",

@@ -92,10 +92,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import ACCEL, DTYPE, HOST, MODULE
 from ...analysis.nodes import walk
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.sparse import (
     CONVERTERS,
@@ -110,10 +111,6 @@ from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
 from ...flow.conditions import is_excluded
 from ...rule import MethodCall, Rule
 from ...symptoms import REMOTE
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA513", "sparse", of_what_runs=True, behind={"no fallback": REMOTE})
 

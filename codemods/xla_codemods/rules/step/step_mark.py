@@ -118,7 +118,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.frameworks.accelerator import uses_accelerate
@@ -126,6 +125,7 @@ from ...analysis.inference import library_types
 from ...analysis.inference.values import ACCELERATOR
 from ...analysis.nodes import walk
 from ...analysis.optimizers import is_scaler
+from ...analysis.script import Script
 from ...analysis.syntax import name_of
 from ...analysis.training.acting import (
     is_hook,
@@ -155,9 +155,6 @@ from ...flow.conditions import after
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, REMOTE
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule(
     "XLA502",

@@ -88,16 +88,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, XM, given, is_constant, renamed
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace, remove
 from ...finding import SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA017", "torch-xla-files", severity=WARNING, origin="torch_xla")
 

@@ -72,16 +72,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, XM, XR, given, is_constant, renamed
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA012", "torch-xla-device", severity=WARNING, origin="torch_xla")
 

@@ -76,17 +76,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, given, renamed
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
 from ...edits import AddArgument, DropArgument, Edit
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA015", "torch-xla-launch", severity=WARNING, origin="torch_xla")
 

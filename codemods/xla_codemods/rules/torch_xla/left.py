@@ -72,15 +72,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, XM, XR, undecided
 from ...analysis.nodes import walk
+from ...analysis.script import Script
 from ...finding import WARNING, Finding
 from ...rule import Rule, Unhandled
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
 

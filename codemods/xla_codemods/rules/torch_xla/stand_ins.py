@@ -71,17 +71,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, is_refused
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...catalog.torch_xla import STAND_INS
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA021", "torch-xla-stand-in", severity=WARNING, origin="torch_xla")
 

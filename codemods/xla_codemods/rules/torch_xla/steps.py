@@ -91,16 +91,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import KEPT, XM, given, is_constant, is_written_by_hand, renamed
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...edits import Edit, InsertAfter, Replace
 from ...finding import WARNING, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA013", "torch-xla-step", severity=WARNING, origin="torch_xla")
 

@@ -93,19 +93,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.by_hand.written import XM, given, is_constant
 from ...analysis.inference.library_types import RUNTIME, VENDORED
 from ...analysis.once import once
+from ...analysis.scopes import Scope
+from ...analysis.script import Script
 from ...analysis.syntax import is_pure
 from ...edits import Edit, Replace, ReplaceStatement, remove
 from ...finding import INFO, Finding
 from ...rule import Rule
-
-if TYPE_CHECKING:
-    from ...analysis.scopes import Scope
-    from ...analysis.script import Script
 
 RULE = Rule("XLA020", "native-style", severity=INFO, origin="xla_migrate")
 

@@ -6,13 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ...parsed_file import ParsedFile
 from .origins import is_cuda_word, is_device_text, is_renamed, is_xla_or_renamed, pairs
 from .pieces import pieces
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _METHODS = (
     "__contains__ __eq__ __ne__ count endswith find index rfind rindex startswith "

@@ -5,20 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ....patterns import Pattern
+from ...bindings import Binding
 from ...inference.library_types import RUNTIME
 from ...inference.values import CLASS
+from ...parsed_file import ParsedFile
 from ...syntax import class_values, is_literal, name_of
 from ..availability import asks_availability
 from ..specs import Devices, last_name
-
-if TYPE_CHECKING:
-    from ...bindings import Binding
-    from ...parsed_file import ParsedFile
 
 _NAMED = Pattern(r"cuda|(?<![a-z])(?:gpu|accel)", re.IGNORECASE)
 _DEVICES = frozenset({"cpu", "cuda"})

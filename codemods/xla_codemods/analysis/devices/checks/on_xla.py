@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from ....finding import Finding
 from ....flow.conditions import before, is_excluded, truth
 from ....flow.edges import sources
 from ....patterns import Pattern
 from ...nodes import NAMED, walk
+from ...parsed_file import ParsedFile
+from ...script import Script
 from ..availability import AVAILABLE
 from ..cuda_only.kernels import chooses_kernels, is_among_kernels, is_answered_by_the_hardware
-
-if TYPE_CHECKING:
-    from ....finding import Finding
-    from ...parsed_file import ParsedFile
-    from ...script import Script
 
 # The names of tests for XLA in libraries and scripts; not `xla.is_available`, which is the runtime's.
 _TESTS_XLA = Pattern(

@@ -5,21 +5,18 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ...inference.library_types import RUNTIME
 from ...inference.values import DEVICE, STRING, TENSOR
+from ...parsed_file import ParsedFile
 from ...scopes import Scope, resolve
 from ...syntax import name_of, returned, texts_of
 from ..literal_context import NAME
 from ..literals import DeviceLiterals
 from ..made_of import MadeOf
 from ..specs import Devices
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 # Functions whose result contains the text or the elements of their arguments.
 _MADE_OF_ARGUMENTS = frozenset(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...projects.attribute_uses import uses_of_function
 from ...syntax import name_of, root_of
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _KNOWN = (
     "torch",

@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from ....listened import LISTENED
 from ....patterns import Pattern
 from ...inference.library_types import FOREIGN
+from ...parsed_file import ParsedFile
 from ..non_device_calls import is_of_an_engine
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 # Arguments that switch a library's own code for CUDA on.
 _FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.conditions import after, before
@@ -15,16 +14,13 @@ from ....flow.edges import uses
 from ....patterns import Pattern
 from ...inference.library_types import RUNTIME
 from ...nodes import FUNCTIONS, walk
-from ...scopes import resolve
+from ...parsed_file import ParsedFile
+from ...scopes import Scope, resolve
 from ...syntax import name_of
 from ..checks.pieces import pieces
 from ..non_device_calls import is_of_an_engine
 from . import streams
 from .extensions import OF_COPIES, PINS, hands_to_an_extension, is_answer, pins_memory, uses_of
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
-    from ...scopes import Scope
 
 # CUDA-only code that no rule can replace: if a test for CUDA chooses it, the other branch is
 # the one for XLA.

@@ -5,20 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.conditions import settled, truth
 from ....patterns import Pattern
 from ...index import Index, build
 from ...nodes import walk
 from ...parsed_file import ParsedFile
-from ...scopes import resolve
+from ...scopes import Binding, Scope, resolve
 from ...syntax import caught, is_elif, is_pure, name_of, packages
-
-if TYPE_CHECKING:
-    from ...index import Index
-    from ...parsed_file import ParsedFile
-    from ...scopes import Binding, Scope
 
 _QUESTION = Pattern(r"^(?:is|has)_\w+_(?:available|installed)$")
 _FLAG = Pattern(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)

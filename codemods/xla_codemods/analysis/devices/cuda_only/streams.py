@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ....flow.calls import call_with
 from ....flow.conditions import truth
@@ -11,10 +10,8 @@ from ....patterns import Pattern
 from ...inference.values import CLASS, INSTANCE, STREAM
 from ...nodes import walk
 from ...once import once
+from ...parsed_file import ParsedFile
 from ...syntax import is_elif, parameter_for, unparsed
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 # What makes or gives a stream.
 STREAMS = frozenset(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...inference.values import DEVICE, GIVEN, STRING
 from ...projects.passed_arguments import assigned_to
+from ...script import Script
 from ...syntax import is_cuda_string, keyword, name_of
 from ..specs import is_device_name
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # Fields of settings that name a device and that something outside the code fills: a YAML file, a command line.
 

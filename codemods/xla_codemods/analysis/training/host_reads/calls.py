@@ -6,7 +6,7 @@ import ast
 import builtins
 import keyword as keywords
 from collections.abc import Collection
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from ....edits import Edit, Replace, ReplaceStatement
 from ....listened import LISTENED
@@ -14,6 +14,7 @@ from ....patterns import Pattern
 from ...inference.values import INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ...nodes import CHILDREN, COMPREHENSIONS, walk
 from ...optimizers import is_scaler
+from ...script import Script
 from ..tensors.device_tensors import is_device_tensor
 from .computing import (
     BUILT,
@@ -39,9 +40,6 @@ from .lasting import (
 )
 from .read_numbers import tensor_of
 from .sinks import file_of, shown_to
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from ...nodes import CALLABLES, LOOPS, walk
+from ...script import Script
 from ...syntax import caught, name_of
 from .formatted import is_text
 from .functions import is_tried
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # What is built of its parts, which may come later.
 BUILT = (

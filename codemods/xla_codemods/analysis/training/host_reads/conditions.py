@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.closure import reach
 from ...loops import STEP
 from ...nodes import walk
+from ...scopes import FunctionNode
+from ...script import Script
 from ...syntax import caught
+from ..training import Loop
 from ..turns import is_an_exit
 from .deferral import Deferral
 from .functions import callers_of, is_tried
 from .sinks import goes_on_after, runs_to_its_end
-
-if TYPE_CHECKING:
-    from ...scopes import FunctionNode
-    from ...script import Script
-    from ..training import Loop
 
 _ENDS = "the check ends the training, and"
 # Exceptions that handlers catch when a training is only interrupted.

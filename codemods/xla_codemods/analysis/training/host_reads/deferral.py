@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...script import Script
+from ...script import Script
 
 # Output calls and conditions that run later.
 Shown = ast.Call | ast.AugAssign | ast.If | ast.Assert

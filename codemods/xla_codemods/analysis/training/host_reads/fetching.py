@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
@@ -14,6 +14,7 @@ from ...inference.library_types import HOST_TENSORS
 from ...inference.values import ACCEL, ARRAY, DEVICE, HOST, NONE, SCHEDULER, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
+from ...script import Script
 from ...syntax import is_literal, is_off, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_one_number_of_what_is_given, is_reduced_from_what_is_given
@@ -21,9 +22,6 @@ from ..tensors.losses import is_handed_numbers_alone
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .formatted import is_text
 from .plan import Outcome, plan
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # Methods that tensors alone have, and that fetch.
 _METHODS = frozenset({"item", "tolist", "cpu"})

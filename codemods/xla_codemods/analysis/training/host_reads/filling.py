@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import ast
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
 from ...nodes import CALLABLES, LOOPS
+from ...script import Script
 from ...syntax import keyword
+from .deferral import Deferral
 from .functions import is_tried
 from .holders import is_shared, key_of, reads_of, stored_in
-
-if TYPE_CHECKING:
-    from ...script import Script
-    from .deferral import Deferral
 
 _MAKES = frozenset(
     f"{name}{like}" for name in ("empty", "full", "ones", "zeros") for like in ("", "_like")

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.closure import reach
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
+from ...script import Script
 from ...syntax import root_of
 from ..tensors.device_tensors import is_device_tensor
 from .computing import (
@@ -46,9 +47,6 @@ from .holders import (
 from .read_numbers import is_added_on_the_device
 from .showing import defer_condition, is_host_value, log_later, show_tensors
 from .sinks import is_shown_on_a_console, shown_to
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _FAILING = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)

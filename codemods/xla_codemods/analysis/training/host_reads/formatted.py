@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from itertools import count, takewhile
-from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...nodes import walk
+from ...script import Script
 from ...syntax import text_of
 from ..tensors.losses import losses
 from ..turns import is_an_exit
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _CONVERSION = Pattern(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
 _STEPS = frozenset({"backward", "optimizer_step", "step", "zero_grad"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.calls import argument, call_with, callers
 from ....flow.closure import reach
@@ -12,12 +12,10 @@ from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import FUNCTIONS, walk
 from ...projects.attribute_uses import uses_elsewhere
 from ...projects.derivation import derives
+from ...scopes import FunctionNode
+from ...script import Script
 from ...syntax import name_of, parameter_for, unparsed
 from .holders import is_of_another, stored_in
-
-if TYPE_CHECKING:
-    from ...scopes import FunctionNode
-    from ...script import Script
 
 _CHANGING = frozenset({ARRAY, INSTANCE, MODULE})
 _OF_TIMM = frozenset({"timm.utils.AverageMeter", "timm.utils.metrics.AverageMeter"})

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...flow import has_run
 from ...inference.values import ARGUMENTS, INSTANCE, LOADER, MODULE, Value
 from ...nodes import LOOPS
+from ...script import Script
 from ...syntax import name_of, root_of
 from .sinks import STREAMS
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # Names of the options of a command line.
 OPTIONS = Pattern(r"^(?:args?|opts?|cfg|conf|config|hparams|FLAGS|flags|options)$")

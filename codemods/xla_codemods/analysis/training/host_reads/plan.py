@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.closure import reach
 from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk
+from ...script import Script
 from ...syntax import position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
@@ -19,9 +20,6 @@ from .deferral import Deferral
 from .filling import index_of
 from .following import follow_number, follow_tensors
 from .read_numbers import is_of_one, may_be_an_integer, number_of, tensor_of
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _REPEATING = (*LOOPS, *COMPREHENSIONS, ast.Lambda)
 _ARRIVED = f"{RUNTIME}.arrived"

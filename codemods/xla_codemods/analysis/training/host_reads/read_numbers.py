@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from ...nodes import walk
+from ...script import Script
 from ...syntax import keyword
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.losses import losses
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _PASSING = frozenset({"cpu", "detach", "numpy"})
 _OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from ...nodes import COMPREHENSIONS, walk
+from ...script import Script
 from ..tensors.device_tensors import may_be_read
 from .computing import METHODS_OF_VALUES
 from .conditions import condition_nodes, condition_of, refuse_to_end_later
@@ -26,9 +27,6 @@ from .sinks import (
     shown_to,
     takes_tensors,
 )
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _DETACHED = frozenset({"detach", "numpy", "tolist", "argmax"})
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ....patterns import Pattern
 from ...inference.makers import library_of, makers
 from ...nodes import walk
+from ...script import Script
 from ...syntax import keyword, name_of, root_of, unparsed, walk_body
-
-if TYPE_CHECKING:
-    from ...script import Script
-    from ..training import Loop
-    from .deferral import Deferral
+from ..training import Loop
+from .deferral import Deferral
 
 _LEVELS = frozenset("debug info warning error critical log".split())
 _OF_THE_MOMENT = frozenset({"exc_info", "stack_info", "stacklevel"})

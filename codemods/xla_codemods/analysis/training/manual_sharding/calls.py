@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....patterns import Pattern
+from ...projects.project import Modules
+from ...script import Script
 from ...syntax import keyword
 from ..sharding import CLASSES, FUNCTIONS, is_sharded_by_the_runtime
-
-if TYPE_CHECKING:
-    from ...projects.project import Modules
-    from ...script import Script
 
 # Parts of the names that these calls have, in small letters.
 _WORDS = (

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import NamedTuple, Union
 
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ....patterns import Pattern
+from ...scopes import FunctionNode
+from ...script import Script
 from ...syntax import argument_for, name_of, parameters, returned, root_of, unparsed
 from ..tensors.parameters_of import Sources
 from .calls import left_calls, may_be_in_the_project, model_of, sharding_modules
-
-if TYPE_CHECKING:
-    from ...scopes import FunctionNode
-    from ...script import Script
 
 # An expression, a binding, or an attribute with the scope of its first name.
 _Node = Union[ast.AST, tuple[object, str]]

@@ -7,18 +7,14 @@ its own, and a scaler that FSDP's step needs would be gone.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from ....finding import Finding
 from ...nodes import walk
+from ...script import Script
 from ..training import Step, outside_loops
 from .calls import may_be_in_the_project, may_have_some
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from ....finding import Finding
-    from ...script import Script
-    from .models import LeftModels, Why
+from .models import LeftModels, Why
 
 # What rules find of a step, as they say (`Rule.of_step`).
 _STEP, _MARK, _PRECISION, _FILE, _WRAPPER = "step", "mark", "precision", "file", "wrapper"

@@ -12,18 +12,15 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ....flow.calls import methods
 from ....flow.closure import reach
 from ....patterns import Pattern
 from ...bindings import FunctionNode
 from ...nodes import FUNCTIONS, walk
+from ...parsed_file import ParsedFile
 from ...syntax import is_off, name_of, unparsed
 from .guards import guard, mentions_rank, rank_names
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _OF_REPLICAS = (
     "DistributedDataParallel",

@@ -6,17 +6,15 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Container
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.calls import passed
 from ....flow.closure import ends
 from ....patterns import Pattern
 from ...bindings import Binding
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...syntax import keyword, name_of
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",

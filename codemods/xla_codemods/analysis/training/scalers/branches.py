@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, Unwrap
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...syntax import is_elif, is_pure
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _IGNORED = frozenset({"ctx", "type_comment", "kind"})
 

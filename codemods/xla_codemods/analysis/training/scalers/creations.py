@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...inference.values import SCALER
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...syntax import is_literal, keyword, name_of, targets_of
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 # What makes a GradScaler.
 MAKERS = tuple(

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...frameworks.accelerator import uses_accelerate
 from ...once import once
+from ...parsed_file import ParsedFile
 from ...syntax import is_handed_on, name_of, position
 from .creations import MAKERS, creations, is_disabled, maker_names
 from .uses import Uses, uses_of_scalers
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 
 def handed_on(script: ParsedFile) -> Iterator[ast.expr]:

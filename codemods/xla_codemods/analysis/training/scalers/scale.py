@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, Unwrap, remove
+from ...parsed_file import ParsedFile
 from ...scopes import Scope
 from ...syntax import is_elif, is_pure
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
-    from .branches import Changes
+from .branches import Changes
 
 Fixed = tuple["ast.expr | ast.stmt", tuple[Edit, ...]]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....edits import Edit, Replace, remove
 from ....flow.calls import receives
@@ -14,6 +13,7 @@ from ...inference.values import SCALER, TENSOR
 from ...nodes import walk
 from ...once import once
 from ...optimizers import is_scaler, scalers_by_use
+from ...parsed_file import ParsedFile
 from ...scopes import Scope
 from ...syntax import handed_through, keyword, targets_of
 from ..replication import Replication
@@ -26,9 +26,6 @@ from .creations import (
     leaves_the_file,
 )
 from .scale import fold_scales
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _NAME = Pattern("scaler", re.IGNORECASE)
 _DROPPED = frozenset(

@@ -5,21 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ....flow.calls import argument, callers
 from ....flow.closure import reach
 from ...devices.specs import last_name
 from ...nodes import CALLABLES, LOOPS, walk
 from ...scopes import Binding
+from ...script import Script
 from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
 from .drawing import draws_an_array, gives_drawn, is_drawing
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
 FEW = 4  # graphs that may as well be compiled

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.calls import call_with, receives
 from ....flow.closure import reach
 from ...inference.values import ACCEL, BATCH, NUMBER, TENSOR
 from ...nodes import walk
 from ...parsed_file import ParsedFile
+from ...scopes import FunctionNode
+from ...script import Script
 from ...syntax import name_of, parameter_for
 from ..collating import collating
 from ..turns import evaluating, in_each_turn, turns
 from .counters import is_sum
-
-if TYPE_CHECKING:
-    from ...scopes import FunctionNode
-    from ...script import Script
 
 _LONGEST = frozenset({"max", "amax"})
 _CONVERTING = frozenset({"int", "float", "min", "max"})

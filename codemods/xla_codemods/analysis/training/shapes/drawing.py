@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.calls import named
 from ....flow.closure import reach
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...syntax import keyword, returned
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _NUMBERS = frozenset(
     {f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()}

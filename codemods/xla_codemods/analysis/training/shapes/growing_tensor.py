@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
+from ...script import Script
 from ...syntax import identifiers
 from ..acting import is_part_of_a_step
 from ..host_reads.fetching import reads_in_turns
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, MARK, TRAINING
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _JOINING = frozenset(
     {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}

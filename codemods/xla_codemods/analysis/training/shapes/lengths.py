@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....patterns import Pattern
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
 from ...nodes import walk
+from ...scopes import Binding
+from ...script import Script
 from ..tensors.computed import computing
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.given import is_given
 from ..turns import in_each_step
-
-if TYPE_CHECKING:
-    from ...scopes import Binding
-    from ...script import Script
 
 _LENGTHS = Pattern(r"(?:^|_)(?:len|lens|length|lengths)(?:_|$)|lengths$|lens$")
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ....edits import Replace
 from ....flow.closure import ends
 from ....flow.edges import sources
 from ...nodes import walk
+from ...script import Script
 from .masks import is_same_mask
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _FUNCTIONS = (
     "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss l1_loss mse_loss nll_loss "

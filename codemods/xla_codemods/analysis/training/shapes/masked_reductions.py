@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ....edits import Replace
-
-if TYPE_CHECKING:
-    from ...script import Script
+from ...script import Script
 
 _REDUCTIONS = frozenset({"mean", "sum"})
 

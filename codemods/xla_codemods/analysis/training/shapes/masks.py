@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ....flow.calls import passed
 from ....flow.closure import all_ends, ends, reach
@@ -14,12 +14,10 @@ from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
 from ...nodes import walk
+from ...script import Script
 from ...syntax import keyword
 from ..tensors.device_tensors import may_be_read
 from ..tensors.given import KEEPING, is_given
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _METHODS = frozenset(
     "bool eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne".split()

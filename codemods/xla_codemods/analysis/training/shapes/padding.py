@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
+from ...parsed_file import ParsedFile
+from ...script import Script
 from ...syntax import is_literal, is_off, keyword, name_of
 from ..collating import batch_lengths, collating
 from ..training import STEP, Loop
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
-    from ...script import Script
 
 _COLLATORS = frozenset(
     f"transformers.{name}"

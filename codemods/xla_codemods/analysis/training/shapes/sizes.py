@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.calls import call_with
 from ....flow.closure import reach
@@ -14,15 +14,13 @@ from ....flow.edges import uses
 from ...devices.specs import last_name
 from ...inference.library_types import RUNTIME
 from ...inference.values import ACCEL, TENSOR
+from ...scopes import FunctionNode
+from ...script import Script
 from ...syntax import keyword, returned
 from ..training import FORWARD
 from ..turns import in_each_step
 from .counters import FEW, Counters, computed_with, counts
 from .cutting import length_of
-
-if TYPE_CHECKING:
-    from ...scopes import FunctionNode
-    from ...script import Script
 
 _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm"})
 _METHODS = frozenset(

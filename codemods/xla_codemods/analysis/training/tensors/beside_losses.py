@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.edges import sources
+from ...bindings import Binding
 from ...frameworks.accelerator import uses_accelerate
 from ...inference.values import ARRAY, BATCH, HOST, MODULE, NUMBER, STRING
+from ...script import Script
 from .losses import computed_from, losses
-
-if TYPE_CHECKING:
-    from ...bindings import Binding
-    from ...script import Script
 
 _OTHERS = frozenset({ARRAY, BATCH, HOST, NUMBER, STRING})
 

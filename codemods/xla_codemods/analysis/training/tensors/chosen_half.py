@@ -6,17 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ....edits import Replace
 from ....flow.conditions import whole
 from ....patterns import Pattern
 from ...nodes import walk
+from ...script import Script
 from ...syntax import is_literal, name_of
 from .kept_half import is_half, keeps_half
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # Tests of a precision: float16 is an option then, or follows a tensor.
 DECIDING = Pattern(r"dtype|float16|half|fp16|precision|bf16", re.IGNORECASE)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from ...inference.values import TENSOR
 from ...once import once
 from ...projects import in_steps
 from ...scopes import Binding, FunctionNode, Scope
-
-if TYPE_CHECKING:
-    from ...script import Script
+from ...script import Script
 
 # Modules of torch.nn whose call gives something else than one tensor.
 _OTHERS = frozenset(

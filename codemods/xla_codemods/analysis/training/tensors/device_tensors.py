@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ....flow.calls import passed
 from ....flow.closure import all_ends
@@ -27,6 +26,7 @@ from ...inference.values import (
 )
 from ...loops import is_called_a_model
 from ...nodes import walk
+from ...script import Script
 from ...syntax import name_of, statements, unparsed
 from .beside_losses import is_computed_beside
 from .computed import computing, gives_one_tensor, is_state
@@ -41,9 +41,6 @@ from .losses import (
     returned_losses,
 )
 from .returned_tensors import tensor_arguments
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 # Attributes that are tensors, of tensors and of the outputs of models.
 _TENSORS = frozenset(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ....flow.closure import all_ends
 from ...frameworks.hooks import HOOKS_OF_BATCHES, called_in_steps
 from ...inference.values import NONE
+from ...scopes import Binding
+from ...script import Script
 from .computed import computing
-
-if TYPE_CHECKING:
-    from ...scopes import Binding
-    from ...script import Script
 
 # Methods whose result has the elements of the tensor.
 KEEPING = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....edits import Replace
 from ....patterns import Pattern
@@ -12,6 +12,7 @@ from ...devices.availability import asks_availability
 from ...devices.checks.flags import is_flag, is_question, questions_of
 from ...inference.library_types import RUNTIME
 from ...nodes import walk
+from ...script import Script
 from ...syntax import is_literal
 from .chosen_half import (
     Choice,
@@ -21,9 +22,6 @@ from .chosen_half import (
     half_chosen_by_flag,
     has_half,
 )
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _CUDA = "torch.cuda.is_available"
 # Devices that are neither CUDA nor the CPU: a test for the CPU chooses float16 for them, too.

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.calls import call_with
 from ....flow.closure import reach, without_fault
 from ...inference.values import HOST
+from ...parsed_file import ParsedFile
+from ...scopes import Scope
+from ...script import Script
 from ...syntax import keyword, name_of
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
-    from ...scopes import Scope
-    from ...script import Script
 
 _BACK = frozenset({"float", "double", "type_as", "numpy", "tobytes", "tolist"})
 _SAME = frozenset(

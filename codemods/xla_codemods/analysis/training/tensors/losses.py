@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.conditions import conditions
@@ -14,14 +13,11 @@ from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOW
 from ...nodes import walk
 from ...once import once
 from ...optimizers import scaling_steps
-from ...scopes import FunctionNode
+from ...scopes import Binding, FunctionNode
+from ...script import Script
 from ...syntax import dict_entries, is_literal, unparsed
 from ..training import BACKWARD
 from .computed import computing
-
-if TYPE_CHECKING:
-    from ...scopes import Binding, FunctionNode
-    from ...script import Script
 
 # Methods whose results live on the host.
 _LEAVES = frozenset({"cpu", "item", "numpy", "tolist"})

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ...inference.values import ACCEL, DEVICE, TENSOR
 from ...projects.passed_arguments import passed_arguments
 from ...projects.sources import Place, ValueSources
-
-if TYPE_CHECKING:
-    from ...script import Script
+from ...script import Script
 
 _KEEPING = frozenset(
     "bfloat16 bool clone contiguous detach double flatten float half int long reshape requires_grad_ squeeze t transpose "

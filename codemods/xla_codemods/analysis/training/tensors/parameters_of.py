@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ...inference.values import OPTIMIZER
 from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...scopes import Binding
 from ...syntax import dict_entries, keyword
-
-if TYPE_CHECKING:
-    from ...parsed_file import ParsedFile
 
 _GIVE = frozenset({"parameters", "named_parameters"})
 _MOVES = frozenset("to cuda cpu float double half bfloat16 train eval requires_grad_ xpu".split())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ....flow.closure import reach
+from ...index import Index
 from ...inference.library_types import FACTORIES
 from ...nodes import walk
 from ...projects.callees import Target, callees_of, filled
+from ...script import Script
 from ...syntax import returned
-
-if TYPE_CHECKING:
-    from ...index import Index
-    from ...script import Script
 
 # Methods whose results are on the host or are no tensors, and attributes that are tensors.
 _LEAVES = frozenset("cpu cuda dim item numel numpy size stride to tolist".split())

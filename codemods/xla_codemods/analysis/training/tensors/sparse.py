@@ -5,19 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ....flow.closure import reach
 from ...index import Index
 from ...inference import library_types
 from ...inference.library_types import RUNTIME, VENDORED
 from ...projects.passed_arguments import passed_arguments
+from ...projects.project import Modules
 from ...projects.sources import Place, ValueSources
 from ...scopes import Scope, resolve
-
-if TYPE_CHECKING:
-    from ...projects.project import Modules
-    from ...script import Script
+from ...script import Script
 
 # Functions that make a sparse tensor, or that only sparse tensors have.
 MAKERS = (
