@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ..analysis.syntax import text_of, unparsed
-from .calls import File, class_of_self
+from .calls import File, callers, class_of_self
 from .closure import reach
 from .edges import sources
 
@@ -23,6 +23,22 @@ def held(file: File, node: ast.expr, *keys: str) -> list[ast.expr]:
     """Return the values under `keys` in the dictionaries that `node` may be."""
     reached = reach([(node, keys)], lambda place: _step(file, *place))
     return [value for value, rest in reached if not rest]
+
+
+def elements(file: File, node: ast.Name) -> list[ast.expr]:
+    """Return the values that a loop over dictionaries gives `node`: `v` of `for k, v in d.items()`."""
+    return [value for owner in dictionaries(file, node) for value in held(file, owner, ANY)]
+
+
+def dictionaries(file: File, node: ast.Name) -> list[ast.expr]:
+    """Return the dictionaries over whose values a loop gives them to `node`."""
+    found = []
+    for binding in file.reaching(node):
+        match binding.how, binding.value:
+            case "for", ast.Call(func=ast.Attribute(value=owner, attr="items" | "values" as view)):
+                if binding.path[1:] == ((1,) if view == "items" else ()):
+                    found.append(owner)
+    return found
 
 
 def iterates_keys(file: File, loop: ast.AST) -> bool:
@@ -63,6 +79,7 @@ def _step(file: File, node: ast.expr, keys: tuple[str, ...]) -> Iterator[_Place]
             yield default, keys
         case ast.Name() | ast.Attribute():
             yield from _changes(file, node, keys)
+            yield from _named_arguments(file, node, keys)
     yield from ((source, keys) for source in sources(file, node))
 
 
@@ -82,11 +99,25 @@ def _entries(
             yield value, keys[1:]
 
 
-def _given(call: ast.Call, keys: tuple[str, ...]) -> Iterator[_Place]:
+def _given(
+    call: ast.Call, keys: tuple[str, ...], dictionaries: Iterable[ast.expr] | None = None
+) -> Iterator[_Place]:
     """Yield the arguments of `dict(...)` and `options.update(...)`."""
-    yield from ((argument, keys) for argument in call.args)
+    given = call.args if dictionaries is None else dictionaries
+    yield from ((argument, keys) for argument in given)
     named = ((ast.Constant(k.arg) if k.arg else None, k.value) for k in call.keywords)
     yield from _entries(named, keys)
+
+
+def _named_arguments(
+    file: File, node: ast.Name | ast.Attribute, keys: tuple[str, ...]
+) -> Iterator[_Place]:
+    """Yield what calls pass for the parameter `**node`."""
+    for binding in file.reaching(node) if isinstance(node, ast.Name) else ():
+        function = file.function(node)
+        if function is not None and binding.node is function.args.kwarg:
+            for call in callers(file, function):
+                yield from _given(call, keys, ())
 
 
 def _changes(

@@ -13,6 +13,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
+from ...flow.containers import ANY, held
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
@@ -83,8 +84,9 @@ class Callers:
 
     def take_part_in_steps(self, function: FunctionNode) -> bool:
         """Return True if a loop or function that computes gradients calls `function`."""
-        return any(is_beside_a_backward(c.node, c.home) for c in self.of(function)) or any(
-            is_in_a_step(c.node, c.home) for c in self._of_objects(function)
+        calls = (*self.of(function), *self._of_heirs(function))
+        return any(is_beside_a_backward(call.node, call.home) for call in calls) or any(
+            is_in_a_step(call.node, call.home) for call in self._of_objects(function)
         )
 
     def are_in_a_model(self, function: FunctionNode) -> bool:
@@ -118,6 +120,15 @@ class Callers:
             _is_a_tensor(argument, read, call.home)
             for call in self._in_steps(function)
             if (argument := self._argument(call, name_of(root), function)) is not None
+        )
+
+    def hand_dictionaries_of_tensors(self, name: str, function: FunctionNode) -> bool:
+        """Return True if a call in each step passes a dictionary with a tensor for the parameter `name`."""
+        return any(
+            _is_a_tensor(value, value, call.home)
+            for call in self._in_steps(function)
+            if (argument := self._argument(call, name, function)) is not None
+            for value in held(call.home, argument, ANY)
         )
 
     def hand_tensors_in_steps(self, function: FunctionNode) -> bool:
@@ -159,7 +170,8 @@ class Callers:
 
     def _in_steps(self, function: FunctionNode) -> list[Call]:
         calls = self.of(function) or self._of_objects(function)
-        return [call for call in calls if is_in_a_step(call.node, call.home)]
+        heirs = (c for c in self._of_heirs(function) if is_beside_a_backward(c.node, c.home))
+        return [*(call for call in calls if is_in_a_step(call.node, call.home)), *heirs]
 
     def _found(self, function: FunctionNode) -> Iterator[Call]:
         name, owner = function.name, self._owner(function)
@@ -190,6 +202,18 @@ class Callers:
                 found = modules.whole(other)
                 yield from on_elements(name, found) if found is not None else ()
 
+    def _of_heirs(self, function: FunctionNode) -> Iterator[Call]:
+        """Yield the calls of a method by `self` in classes of other modules that derive from its class."""
+        owner = self._owner(function)
+        for other, index in self._of_training(owner) if owner else ():
+            for call, _ in index.calls_of(function.name):
+                if isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self":
+                    around = index.class_around(call)
+                    lineage = index.inference.lineage(around) if around is not None else ()
+                    bases = (base for definition in lineage for base in definition.bases)
+                    if any(self._is_ours(base, str(owner), other, index) for base in bases):
+                        yield Call(call, index, call)
+
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """Yield the modules that import this one and contain `name`, if one of the two trains."""
         models = (path for path in self.project.modules.having(_MODELS) if not TESTS.search(path))
@@ -213,18 +237,16 @@ class Callers:
 
     def _calls_of(self, name: str, other: str, index: Index) -> list[ast.Call]:
         """Return the calls in the module at `other` of what this module calls `name`."""
-        modules = self.project.modules
-
-        def is_ours(call: ast.Call) -> bool:
-            dotted = index.dotted(call.func)
-            defined = modules.defined(dotted, other) if dotted else None
-            if defined is None or defined[1] != self.project.path:
-                return False
-            return getattr(defined[0], "name", "") == name
-
-        names = sorted({name, *modules.local_names(name, other)})
+        names = sorted({name, *self.project.modules.local_names(name, other)})
         calls = (call for local in names for call, _ in index.calls_of(local))
-        return list(filter(is_ours, calls))
+        return [call for call in calls if self._is_ours(call.func, name, other, index)]
+
+    def _is_ours(self, node: ast.expr, name: str, other: str, index: Index) -> bool:
+        """Return True if `node` in the module at `other` is what this module calls `name`."""
+        dotted = index.dotted(node)
+        defined = self.project.modules.defined(dotted, other) if dotted else None
+        is_here = defined is not None and defined[1] == self.project.path
+        return defined is not None and is_here and getattr(defined[0], "name", "") == name
 
 
 def _instances(made: Iterable[ast.Call], home: Index) -> set[str]:

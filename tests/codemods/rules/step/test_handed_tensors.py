@@ -151,3 +151,81 @@ ARGS = "for v in args:\n            self.total += v.item()"
 def test_star_arguments_of_the_same_file(read: str, call: str, is_read: bool) -> None:
     source = ONE_FILE.format(read=read, call=call)
     assert ("XLA503" in {f.code for f in check(source.encode())}) is is_read
+
+
+BASE = """from collections import OrderedDict
+
+
+class Base:
+    def read(self, losses):
+        numbers = OrderedDict()
+        for name, value in losses.items():
+            numbers[name] = value.mean().item()
+        return numbers
+
+"""
+HEIR = """
+class Model(Base):
+    def __init__(self, net):
+        self.net = net.cuda()
+        self.optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(self, x):
+        loss = self.net(x.cuda()).mean()
+        losses = OrderedDict()
+        losses["total"] = {value}
+        loss.backward()
+        self.optimizer.step()
+        self.numbers = self.read(losses)
+
+def train(model, batches):
+    for x in batches:
+        model.step(x)
+"""
+
+
+@pytest.mark.parametrize(("value", "lines"), [("loss", [8]), ("3.0", [])])
+@pytest.mark.parametrize("is_split", [False, True])
+def test_values_of_dictionaries_that_steps_pass(
+    value: str, lines: list[int], is_split: bool
+) -> None:
+    """In one file, and if a class in another module inherits the method that reads."""
+    heir, torch = HEIR.format(value=value), "import torch\n"
+    files = {"base.py": BASE + torch + heir}
+    if is_split:
+        imports = "from collections import OrderedDict\nfrom base import Base\n"
+        files = {"base.py": BASE, "model.py": torch + imports + heir}
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    found = check(modules.files["base.py"], Options(), "base.py", Project(modules, "base.py"))
+    assert [finding.line for finding in found if finding.code == "XLA503"] == lines
+
+
+SPREAD = """import torch
+
+
+class Logger:
+    def update(self, **kwargs):
+        for k, v in kwargs.items():
+            if isinstance(v, torch.Tensor):
+                v = v.item()
+
+
+def train(model, batches, optimizer):
+    model.cuda()
+    logger = Logger()
+    for x in batches:
+        losses = {{"a": model(x.cuda()).mean()}}
+        loss = sum(losses.values())
+        loss.backward()
+        optimizer.step()
+        logger.update({given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [("lr=0.1, loss=loss", [8]), ("lr=0.1, **losses", [8]), ("lr=0.1", [])],
+)
+def test_named_arguments_that_are_tensors(given: str, lines: list[int]) -> None:
+    found = check(SPREAD.format(given=given).encode(), Options())
+    assert [finding.line for finding in found if finding.code == "XLA503"] == lines

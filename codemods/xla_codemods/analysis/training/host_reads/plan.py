@@ -12,7 +12,7 @@ from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk
 from ...script import Script
-from ...syntax import position
+from ...syntax import name_of, position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .calls import is_unknown_item, made_later, refuse_shown_as_written
@@ -121,7 +121,20 @@ def _marks_steps(script: Script, node: ast.AST) -> bool:
 
 
 def _repeats(script: Script, node: ast.AST) -> bool:
-    return any(isinstance(ancestor, _REPEATING) for ancestor in script.ancestors(node))
+    """Return True if `node` stands in a loop, except over the few entries of a dictionary."""
+    return any(
+        isinstance(ancestor, _REPEATING) and not _is_over_entries(ancestor)
+        for ancestor in script.ancestors(node)
+    )
+
+
+def _is_over_entries(loop: ast.AST) -> bool:
+    """Return True for `for key, value in losses.items()`, also in a comprehension."""
+    around = loop.generators if isinstance(loop, COMPREHENSIONS) else [loop]
+    views = (getattr(each, "iter", None) for each in around)
+    return all(
+        isinstance(view, ast.Call) and name_of(view.func) in {"items", "values"} for view in views
+    )
 
 
 def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:

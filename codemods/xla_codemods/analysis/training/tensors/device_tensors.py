@@ -6,8 +6,8 @@ import ast
 from functools import partial
 
 from ....flow.calls import passed
-from ....flow.closure import all_ends
-from ....flow.containers import held
+from ....flow.closure import all_ends, ends
+from ....flow.containers import elements, held
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
@@ -37,6 +37,7 @@ from .losses import (
     is_computed_with,
     is_handed_a_tensor,
     is_one_of_losses,
+    is_tested,
     losses,
     returned_losses,
 )
@@ -102,7 +103,10 @@ def may_be_read(script: Script, node: ast.expr) -> bool:
         decided = found[each] = _is_read(script, each)
         return decided if isinstance(decided, list) else []
 
-    return all_ends([node], step, lambda end: found[end] is True)
+    reached = ends([node], step)
+    # Callers may pass numbers to code that tests for tensors.
+    every = any if is_tested(script, node) else all
+    return bool(reached) and every(found[end] is True for end in reached)
 
 
 def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
@@ -139,6 +143,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
                 or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
                 or is_handed_a_tensor(script, node)
+                or (isinstance(node, ast.Name) and elements(script, node))
                 or _assigned_in_a_hook(script, node, value)
             )
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
@@ -253,6 +258,10 @@ def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
 def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
     """True if what reaches `node` are whole values that are tensors for sure."""
     for binding in script.reaching(node):
+        if binding.how == "parameter":
+            given = filter(None, passed(script, script.function(node), node.id))
+            if any(_comes_from_a_model(script, value) for value in given):
+                return _is_backwarded(script, node)
         if binding.how in {"augment", "parameter", "with"}:
             continue
         if binding.value is None:

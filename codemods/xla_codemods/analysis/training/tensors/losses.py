@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ....flow.closure import reach
 from ....flow.conditions import conditions
+from ....flow.containers import dictionaries
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOWN
@@ -285,8 +286,20 @@ def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
     function = _called_by_others(script, node)
     if not isinstance(root, ast.Name) or function is None:
         return False
+    if isinstance(node, ast.Name) and _is_value_of_a_parameter(script, node, function):
+        return True
     is_parameter = all(binding.how == "parameter" for binding in script.reaching(root))
     return is_parameter and script.callers.hand_a_tensor_for(node, function)
+
+
+def _is_value_of_a_parameter(script: Script, node: ast.Name, function: FunctionNode) -> bool:
+    """Return True for `v` of `for k, v in losses.items()` if calls in steps pass tensors in `losses`."""
+    return any(
+        isinstance(owner, ast.Name)
+        and any(binding.how == "parameter" for binding in script.reaching(owner))
+        and script.callers.hand_dictionaries_of_tensors(owner.id, function)
+        for owner in dictionaries(script, node)
+    )
 
 
 def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
