@@ -30,12 +30,12 @@ class Binding(NamedTuple):
 
     @property
     def whole(self) -> ast.expr | None:
-        """Return the value of `name = value`; None for other bindings."""
-        return self.value if self.how == "assign" and not self.path else None
+        """Return the value of `name = value`, of `a, b = 0, []` too; None for other bindings."""
+        return self.part if self.how == "assign" else None
 
     @property
     def part(self) -> ast.expr | None:
-        """Return what is bound, of `a, b = 0, []` too; None for a part of what is no tuple."""
+        """Return the part of the value that is bound; None for a part of what is no tuple."""
         value = self.value
         for step in self.path:
             if not isinstance(value, (ast.Tuple, ast.List)) or not 0 <= step < len(value.elts):

@@ -89,7 +89,7 @@ def unpacked(file: File, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, 
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
-        value = binding.part
+        value = binding.whole
         return [] if value is None else [value]
     if binding.how == "for":
         return _elements(file, binding.value, binding.path)

@@ -147,7 +147,7 @@ def _is_its_own(script: Script, device: ast.expr, data: ast.Attribute, scope: Sc
     if isinstance(device, ast.Name) and (found := scope.find(device.id)) is not None:
         home, bindings = found
         reaching = flow.reaching(bindings, device, home, script.parents)
-        values = [b.part if b.how == "assign" else None for b in reaching]
+        values = [b.whole for b in reaching]
     else:
         values = [device]
     own = {f"{owner}.device" for owner in (ast.unparse(data), ast.unparse(data.value))}

@@ -218,7 +218,7 @@ def _owner_of_state(script: Script, node: ast.expr, scope: Scope) -> ast.expr | 
             return owner
         case ast.Name(id=name):
             home, bindings = scope.find(name) or (scope, [])
-            values = [b.part if b.how == "assign" else None for b in bindings]
+            values = [b.whole for b in bindings]
         case ast.Attribute():
             home = scope
             values = [s.value for s, _ in script.index.assignments(unparsed(node))]

@@ -110,7 +110,7 @@ def test_slices_that_move_are_found(index: str) -> None:
         ("loss = torch.mean(model(x)[y > 0])", "use `xla.masked_mean`"),
         ("loss = torch.masked_select(model(x), y > 0).mean()", "use `xla.masked_mean`"),
         ("loss = F.cross_entropy(model(x)[y > 0], y[y > 0])", "use `xla.masked_loss`"),
-        ("loss = F.kl_div(model(x)[y > 0], y[y > 0])", "reduction='none'"),
+        ("loss = F.soft_margin_loss(model(x)[y > 0], y[y > 0])", "reduction='none'"),
         ("loss = model(x)[y > 0].sum()", "use `xla.masked_sum`"),
         ("loss = model(x)[y > 0].abs().sum()", "use `torch.where(mask, x, 0)`"),
         ("loss = model(x)[y > 0].max()", "compute `max` of the full tensor"),

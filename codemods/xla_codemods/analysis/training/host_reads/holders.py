@@ -100,7 +100,7 @@ def stored_in(script: Script, owner: Owner) -> list[ast.expr | None]:
 
 def _bound_to(binding: Binding) -> ast.expr | None:
     """Return `[]` of `losses = []`, and `[loss.item()]` of `losses += [loss.item()]`."""
-    return binding.part if binding.how == "assign" else _added(binding.node)
+    return binding.whole if binding.how == "assign" else _added(binding.node)
 
 
 def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> list[ast.expr | None]:
