@@ -33,13 +33,35 @@ def acts(script: Script, loop: Loop) -> bool:
 @once
 def unmarked_evaluations(script: Script) -> list[Loop]:
     """The loops that evaluate or act and that neither a device loader nor the script marks: XLA502 does."""
-    # accelerate's loaders mark, and what is counted, as in sampling, has none.
-    counted = uses_accelerate(script)
+    # accelerate's loaders mark; loops that sample have none.
+    marked = uses_accelerate(script)
     return [
         loop
         for loop in script.training.loops
-        if loop.is_statement and not (counted and loop.drivers) and _lacks_marks(script, loop)
+        if loop.is_statement
+        and _lacks_marks(script, loop)
+        and not (marked and loop.drivers and not _samples(script, loop))
     ]
+
+
+def _samples(script: Script, loop: Loop) -> bool:
+    """Return True if the models of `loop` receive their results of the iteration before: no loader feeds it.
+
+    `for t in scheduler.timesteps: latents = scheduler.step(unet(latents, t), t, latents)`.
+    """
+    if any(map(script.training.feeding.is_called_a_loader, loop.drivers)):
+        return False
+    runs = _forwards(script, loop.body)
+    inside = {node for statement in loop.body for node in walk(statement)}
+
+    def step(node: ast.expr) -> Iterator[ast.expr]:
+        found = [n for n in walk(node) if n is not node and isinstance(n, ast.expr)]
+        if isinstance(node, ast.Name):
+            found = [b.value for b in script.reaching(node) if b.value is not None]
+        return (each for each in found if each in inside)
+
+    given = [value for run in runs for value in (*run.args, *(k.value for k in run.keywords))]
+    return not reach(given, step).keys().isdisjoint(runs)
 
 
 def is_an_action(script: Script, node: ast.AST) -> bool:

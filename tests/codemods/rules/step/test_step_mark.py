@@ -792,10 +792,13 @@ from accelerate import Accelerator
 accelerator = Accelerator()
 model, loader = accelerator.prepare(model, loader)
 
+def denoise(x, t):
+    return x - model(x, t)
+
 @torch.no_grad()
 def sample(x):
-    for t in reversed(range(1000)):
-        x = x - model(x, torch.full((2,), t, device=x.device))
+    for LOOP:
+        STEP
     return x
 
 @torch.no_grad()
@@ -805,10 +808,24 @@ def evaluate():
 """
 
 
-def test_a_loop_that_samples_is_marked_where_accelerates_loaders_mark_the_others() -> None:
+@pytest.mark.parametrize(
+    ("loop", "step"),
+    [
+        ("t in reversed(range(1000))", "x = x - model(x, torch.full((2,), t, device=x.device))"),
+        ("t in scheduler.timesteps", "noise = model(x, t); x = scheduler.step(noise, t, x)"),
+        (
+            "t, s in zip(times, times[1:])",
+            "noise, _ = model(x, t)\n        x = update(x, noise, s)",
+        ),
+        ("t in tqdm(pipe.times)", "x = denoise(x, t)"),
+    ],
+)
+def test_a_loop_that_samples_is_marked_where_accelerates_loaders_mark_the_others(
+    loop: str, step: str
+) -> None:
     """Otherwise the thousand passes through the model are one graph."""
-    after = migrated(SAMPLING)
-    assert "device=x.device))\n        xla.mark_step()\n    return x" in after
+    after = migrated(SAMPLING.replace("LOOP", loop).replace("STEP", step))
+    assert f"{step}\n        xla.mark_step()\n    return x" in after
     assert after.count("mark_step") == 1
 
 
