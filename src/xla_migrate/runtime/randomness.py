@@ -17,7 +17,7 @@ from .processes import local_rank
 State: TypeAlias = "torch.Tensor | int"
 
 
-def manual_seed(seed: int, *, device_only: bool = False) -> None:
+def manual_seed(seed: int, *, device_only: bool = False) -> torch.Generator:
     """``torch.manual_seed``, which alone does not reach XLA (fact 1.30).
 
     A process that never calls this draws from ``torch.initial_seed()`` on XLA too, as on CUDA;
@@ -27,16 +27,20 @@ def manual_seed(seed: int, *, device_only: bool = False) -> None:
         seed: Any seed that torch takes. Replicas that are given the same one draw the same numbers.
         device_only: Leave the CPU's generator alone, as ``torch.cuda.manual_seed`` does.
 
+    Returns:
+        The CPU's default generator, as ``torch.manual_seed`` does.
+
     Example:
-        >>> xla.manual_seed(1)
+        >>> generator = xla.manual_seed(1)
         >>> first = torch.rand(2, device=device).tolist()
-        >>> xla.manual_seed(1)
+        >>> generator = xla.manual_seed(1)
         >>> torch.rand(2, device=device).tolist() == first
         True
     """
     if not device_only:
         torch.manual_seed(seed)
     backend().seed(seed % 2**64)
+    return torch.default_generator
 
 
 def generator(device: DeviceSpec = None) -> torch.Generator:

@@ -42,15 +42,15 @@ A seed for CUDA alone stays a seed for the device:
 +xla.manual_seed(1234, device_only=True)
 ```
 
-A generator that the call returns keeps its seed, and the device is seeded as well:
+`xla.manual_seed` returns the CPU's generator, as `torch.manual_seed` does:
 
 ```diff
  import torch
 +from xla_migrate import runtime as xla
 
- def noise(n):
-     generator = torch.manual_seed(0)
-+    xla.manual_seed(0, device_only=True)
+ def noise(n, seed=None):
+-    generator = torch.manual_seed(seed) if seed is not None else None
++    generator = xla.manual_seed(seed) if seed is not None else None
 -    return torch.rand(n, generator=generator).cuda()
 +    return torch.rand(n, generator=generator).to(xla.xla_device())
 ```
@@ -174,13 +174,8 @@ def everywhere(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
         return
     if _reaches_xla(script, call) or _comes_before_spmd(script, call):
         return
-    if script.is_statement(call):
+    if script.is_statement(call) or not _device_follows(script, call, seed):
         yield RULE.finding(script, call, _MESSAGE, Replace(call.func, f"{script.xla}.manual_seed"))
-    elif not _device_follows(script, call, seed):
-        text = f"{script.xla}.manual_seed({script.segment(seed)}, device_only=True)"
-        statement = script.statement(call)
-        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and _is_repeatable(seed):
-            yield RULE.finding(script, call, _MESSAGE, InsertAfter(statement, text))
 
 
 @RULE.call(*_DEVICE)
@@ -368,9 +363,11 @@ def _is_seeded_beside(script: Script, call: ast.Call, seed: ast.expr) -> bool:
         if script.dotted(other.func, scope) not in {*_ALL, f"{RUNTIME}.manual_seed"}:
             continue
         given = _seed(other)
-        if given is None or ast.unparse(given) != text or not script.is_statement(other):
+        if given is None or ast.unparse(given) != text:
             continue
-        if script.function(other) is home and script.statement(other) in beside:
+        statement = script.statement(other)
+        is_sure = getattr(statement, "value", None) is other  # also `generator = ...`
+        if is_sure and script.function(other) is home and statement in beside:
             return True
     return False
 

@@ -100,7 +100,7 @@ from ...analysis.once import once
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_pure
-from ...edits import Edit, Replace, ReplaceStatement, remove
+from ...edits import Edit, InsertAfter, Replace, ReplaceStatement, remove
 from ...finding import INFO, Finding
 from ...rule import Rule
 
@@ -173,17 +173,24 @@ def seed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     value = (arguments or {}).get("seed")
     if not arguments or value is None or _keeps_random_states(script):
         return
-    if not script.is_statement(call) or not is_constant(arguments.get("device_only"), True, False):
+    statement = script.statement(call)
+    is_assigned = isinstance(statement, ast.Assign) and statement.value is call
+    if not (is_assigned or script.is_statement(call)):
         return
-    of_xla = f"{_torch_xla(script)}.manual_seed({{0}})"
+    if not is_constant(arguments.get("device_only"), True, False):
+        return
+    edits: list[Edit]
+    of_xla = f"{_torch_xla(script)}.manual_seed"
     if "device_only" in arguments and is_constant(arguments["device_only"], True):
-        edit: Edit = Replace(call, of_xla, (value,))
+        edits = [Replace(call, f"{of_xla}({{0}})", (value,))]
     elif isinstance(value, (ast.Name, ast.Attribute, ast.Constant)):  # it is evaluated twice
-        text = f"{script.spell('torch.manual_seed', scope)}({{0}})\n{of_xla}"
-        edit = ReplaceStatement(script.statement(call), text, (value,))
+        edits = [
+            Replace(call, f"{script.spell('torch.manual_seed', scope)}({{0}})", (value,)),
+            InsertAfter(statement, f"{of_xla}({script.segment(value)})"),
+        ]
     else:
         return
-    yield _found(script, call, "torch_xla.manual_seed", edit)
+    yield _found(script, call, "torch_xla.manual_seed", *edits)
 
 
 @RULE.call(f"{RUNTIME}.autocast")

@@ -40,6 +40,7 @@ def body(text: str, others: dict[str, str] | None = None) -> str:
         ("loss = xla.optimizer_step(optimizer)", "loss = xm.optimizer_step(optimizer)"),
         ("xla.reduce_gradients(optimizer)", "xm.reduce_gradients(optimizer)"),
         ("xla.manual_seed(seed)", "torch.manual_seed(seed)\ntorch_xla.manual_seed(seed)"),
+        ("g = xla.manual_seed(3)", "g = torch.manual_seed(3)\ntorch_xla.manual_seed(3)"),
         ("xla.manual_seed(seed + 1, device_only=True)", "torch_xla.manual_seed(seed + 1)"),
         (
             "c = xla.autocast(dtype=torch.float16, enabled=e)",
@@ -67,6 +68,7 @@ def test_what_is_the_same_is_torch_xlas(call: str, becomes: str) -> None:
         "c = xla.autocast(dtype=dtype)",
         'c = xla.autocast("cpu")',
         "xla.manual_seed(next_seed())",
+        "g = xla.manual_seed(0) if c else None",
         "t = (xla.synchronize(), time.time())",
         "xla.set_cudnn(benchmark=ask())",
         "c = xla.inference_mode(mode)",
