@@ -26,6 +26,18 @@ def test_fact_3_31_narrow_compiles_once(device: torch.device) -> None:
     assert all(torch.equal(found.cpu(), x.cpu()[:, 2:6]) for found in by_tensor)
 
 
+def test_narrow_without_a_length_is_the_part_at_its_start(device: torch.device) -> None:
+    x = torch.randn(3, 12).to(device)
+    xla.mark_step()
+    assert compiles(lambda start: xla.narrow(x, 1, start) * 2) == 1
+    parts = [
+        (xla.narrow(x, 0, 2), x[2]),
+        (xla.narrow(x, 0, -1), x[-1]),
+        (xla.narrow(x, -1, 4), x[..., 4]),
+    ]
+    assert all(torch.equal(part.cpu(), expected.cpu()) for part, expected in parts)
+
+
 def test_narrow_is_torchs(device: torch.device) -> None:
     x = torch.randn(4, 6).to(device)
     for dim, start, length in ((0, 0, 4), (0, 3, 1), (1, 1, 5), (-1, -2, 2), (1, 6, 0), (0, 2, 0)):

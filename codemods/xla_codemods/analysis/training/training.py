@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from ...flow.calls import callers
+from ...flow.closure import all_ends
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import is_lightnings
 from ..inference import library_types
@@ -378,9 +380,21 @@ class Training:
         return self.script.source.mentions(*_NO_GRAD_WORDS)
 
     def is_inference(self, node: ast.AST) -> bool:
-        """True if `node` runs without gradients: `torch.no_grad` around it or on its function."""
+        """Return True if `node` runs without gradients: `torch.no_grad` is around it, or around all calls of its function."""
         if not self.has_inference:
             return False
+        return all_ends([node], self._calls_with_gradients, self._is_without_gradients)
+
+    def _calls_with_gradients(self, node: ast.AST) -> list[ast.Call]:
+        """Return the calls of the function around `node`, if that does not switch gradients off by itself."""
+        function, project = self.script.function(node), self.script.project
+        if function is None or function.name in _OF_MODELS or self._is_without_gradients(node):
+            return []
+        is_called_elsewhere = project.wants(function.name) or project.uses_attribute(function.name)
+        return [] if is_called_elsewhere else callers(self.script, function)
+
+    def _is_without_gradients(self, node: ast.AST) -> bool:
+        """Return True if `torch.no_grad` is around `node`, or on its function."""
         for ancestor in self.script.ancestors(node):
             if isinstance(ancestor, (ast.With, ast.AsyncWith)):
                 if any(self._is_no_grad(item.context_expr) for item in ancestor.items):
@@ -403,6 +417,8 @@ def _is_unpacked(script: ParsedFile, call: ast.Call) -> bool:
     return isinstance(around, ast.Assign) and isinstance(around.targets[0], (ast.Tuple, ast.List))
 
 
+# Methods that compute gradients as well, although a file may only evaluate the model.
+_OF_MODELS = frozenset({"forward", "__call__"})
 _NO_GRAD_WORDS = ("no_grad", "inference_mode", "set_grad_enabled")
 _NO_GRAD = frozenset(
     {

@@ -35,6 +35,23 @@ Use `xla.narrow`, which takes the position as data. It returns a copy. To write 
 +        xla.mark_step()
 ```
 
+An index that is a number of the loop, as in samplers of diffusion models:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ @torch.no_grad()
+ def sample(model, x, steps):
+-    betas = torch.linspace(1e-4, 0.02, steps).cuda()
++    betas = torch.linspace(1e-4, 0.02, steps).to(xla.xla_device())
+     for t in reversed(range(steps)):
+-        x = x - betas[t] * model(x)
++        x = x - xla.narrow(betas, 0, t) * model(x)
++        xla.mark_step()
+     return x
+```
+
 A range with a changing start becomes a range from 0 plus the start:
 
 ```diff
@@ -134,6 +151,7 @@ from ...analysis.training.shapes.cutting import (
     moving_part,
 )
 from ...analysis.training.shapes.lengths import cut_at_lengths
+from ...analysis.training.tensors.computed import is_state
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
@@ -154,16 +172,18 @@ RULE = Rule(
 )
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
+_INDEX = "an index that is a Python number which changes makes XLA compile again for each number: use `xla.narrow(x, dim, i)`, or index with a tensor of the device"
 _LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]` instead"
 _WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
 
 
 @RULE.file
 def moving_slice(script: Script) -> Iterator[Finding]:
-    if not script.is_trained:
+    if not (script.is_trained or script.training.has_inference):
         return
     counters = script.cached(Counters)
-    if script.trains and not counters.any:
+    has_the_loop = script.trains or not script.is_trained  # no other module may have the loop
+    if has_the_loop and not counters.any:
         return
     for node, _ in script.index.of(ast.Subscript):
         if isinstance(node.ctx, ast.Load) and _is_cut_on_device(script, node):
@@ -188,6 +208,8 @@ def at_lengths(script: Script) -> Iterator[Finding]:
 
 def _is_cut_on_device(script: Script, node: ast.Subscript) -> bool:
     if is_on_device(script, node.value, node.slice):
+        return True
+    if isinstance(node.value, ast.Attribute) and is_state(script, node.value):
         return True
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return any(isinstance(p, ast.Slice) for p in parts) and is_moved(script, node.value)
@@ -243,7 +265,13 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
             sure = counters.stays_inside(node.value, dim, part.lower, length)
             yield RULE.finding(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
             return
-    yield RULE.finding(script, node, _MESSAGE)
+    if isinstance(part, ast.Slice):
+        yield RULE.finding(script, node, _MESSAGE)
+    elif alone and counters.is_an_integer(part):
+        text = f"{script.xla}.narrow({{0}}, {dim}, {{1}})"
+        yield RULE.finding(script, node, _INDEX, Replace(node, text, (node.value, part)))
+    else:
+        yield RULE.finding(script, node, _INDEX)
 
 
 def _cuts_at_the_end(script: Script, part: ast.expr) -> bool:

@@ -9,7 +9,7 @@ import torch
 from .._backend import backend
 
 
-def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Tensor:
+def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int | None = None) -> torch.Tensor:
     """``torch.narrow`` for a ``start`` that changes from step to step.
 
     ``x[:, i : i + n]`` is another graph for every ``i``, so it compiles at each (fact 3.31).
@@ -20,17 +20,21 @@ def narrow(tensor: torch.Tensor, dim: int, start: Any, length: int) -> torch.Ten
         tensor: What to slice.
         dim: Along which dimension.
         start: Where the slice begins, as an int or an integer tensor.
-        length: How long it is; a change of it is a new graph.
+        length: How long it is; a change of it is a new graph. None for the part at ``start``.
 
     Returns:
-        ``tensor`` from ``start`` on, ``length`` long in dimension ``dim``.
+        ``tensor`` from ``start`` on, ``length`` long in dimension ``dim``; without a length that
+        one part, without the dimension.
 
     Example:
         >>> table = torch.arange(6.0, device=device)
         >>> [xla.narrow(table, 0, i, 2).tolist() for i in (0, 4)]
         [[0.0, 1.0], [4.0, 5.0]]
+        >>> [xla.narrow(table, 0, i).item() for i in (0, 4)]
+        [0.0, 4.0]
     """
-    return backend().narrow(tensor, dim, start, length)
+    part = backend().narrow(tensor, dim, start, 1 if length is None else length)
+    return part.squeeze(dim) if length is None else part
 
 
 def put(tensor: torch.Tensor, dim: int, start: Any, value: Any, length: int | None = None) -> None:

@@ -147,3 +147,57 @@ def train(net, optimizer, steps):
         optimizer.step()
 """
     assert [code for _, code in findings(source)].count("XLA506") == times
+
+
+SAMPLER = """
+import torch
+from torch import nn
+
+class Diffusion(nn.Module):
+    def __init__(self, net, steps):
+        super().__init__()
+        self.net, self.steps = net, steps
+        for name, value in schedules(steps).items():
+            self.register_buffer(name, value)
+
+    def mean(self, x, t):
+        return x - self.betas[t] * self.net(x)
+
+    def sample(self, x):
+        steps = list(range(self.steps))
+        for t, s in zip(reversed(steps), [-1] + steps[:-1]):
+            x = self.mean(x, t) + self.sigmas[s]
+        return x
+
+def train(net, loader, optimizer):
+    diffusion = Diffusion(net, 100).cuda()
+    for x in loader:
+        loss = net(x.cuda()).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return diffusion.sample(x)
+"""
+
+
+def test_schedules_of_a_sampler_that_runs_without_gradients() -> None:
+    after = migrate(SAMPLER.encode(), Options()).data.decode()
+    assert "x - xla.narrow(self.betas, 0, t) * self.net(x)" in after
+    assert "+ xla.narrow(self.sigmas, 0, s)\n            xla.mark_step()\n" in after
+
+
+def test_an_index_that_may_be_a_tensor_is_reported_without_a_fix() -> None:
+    """Of a tensor of positions, `xla.narrow` would return one."""
+    noisy = "    def loss(self, x):\n        return self.mean(x, torch.randint(9, (len(x),)))\n\n"
+    after = SAMPLER.replace("    def sample", noisy + "    def sample")
+    assert "self.betas[t]" in migrate(after.encode(), Options()).data.decode()
+    assert [line for line, code in findings(after) if code == "XLA506"] == [13, 21]
+
+
+def test_a_function_that_is_also_called_with_gradients_is_not_marked() -> None:
+    after = SAMPLER.replace("net(x.cuda()).mean()", "diffusion.sample(x.cuda()).mean()")
+    assert (
+        "            xla.mark_step()\n        return x"
+        not in migrate(after.encode(), Options()).data.decode()
+    )

@@ -6,20 +6,21 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from ....flow.calls import argument, callers
-from ....flow.closure import reach
+from ....flow.calls import argument, callers, passed
+from ....flow.closure import reach, without_fault
 from ...devices.specs import last_name
+from ...inference.values import NUMBER
 from ...nodes import CALLABLES, LOOPS, walk
-from ...scopes import Binding
+from ...scopes import Binding, FunctionNode
 from ...script import Script
 from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
+from .counting import FEW, counts
 from .drawing import draws_an_array, gives_drawn, is_drawing
 
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
-FEW = 4  # graphs that may as well be compiled
 
 
 class Counters:
@@ -69,6 +70,38 @@ class Counters:
         reached = reach([node], lambda each: (*self.parts(each), *self._kept_in(each)))
         return any(self.is_counter(each) or self._is_kept(each) for each in reached)
 
+    def is_an_integer(self, node: ast.expr) -> bool:
+        """Return True if `node` is surely a Python integer: a tensor of positions takes several elements."""
+        return without_fault([node], self._integers)
+
+    def _integers(self, node: ast.expr) -> list[ast.expr] | None:
+        """Return the integers that `node` is computed from; None if it may be something else."""
+        match node:
+            case ast.Name():
+                bindings = [b for b in self.script.reaching(node) if not self._counts(b)]
+                given = [self._given(binding) for binding in bindings]
+                return [v for values in given for v in values] if all(given) else None
+            case ast.Call(func=ast.Name(id="int" | "len" | "round")):
+                return []
+            case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
+                return node.args
+            case ast.BinOp(left=left, right=right):
+                return [left, right]
+            case ast.UnaryOp(operand=operand):
+                return [operand]
+        return [] if self.script.value(node).kinds == {NUMBER} else None
+
+    def _given(self, binding: Binding) -> list[ast.expr]:
+        """Return what a name is bound to, if all of it is known."""
+        if binding.how != "parameter" or not isinstance(binding.node, ast.arg):
+            return [binding.part] if binding.how == "assign" and binding.part is not None else []
+        function, project = self.script.function(binding.node), self.script.project
+        if function is None or project.wants(function.name):
+            return []
+        if project.uses_attribute(function.name):
+            return []
+        return [v for v in passed(self.script, function, binding.node.arg) if v is not None]
+
     def parts(self, node: ast.expr) -> list[ast.expr]:
         """Return the numbers that `node` is computed from."""
         match node:
@@ -88,7 +121,7 @@ class Counters:
         """Return what a name is bound to: a statement's value in such a loop, or what calls pass."""
         if binding.how == "parameter" and isinstance(binding.node, ast.arg):
             function = self.script.function(binding.node)
-            if function is None or self.script.is_in_a_module(function):
+            if function is None or _is_a_forward_pass(self.script, function):
                 return []
             calls = callers(self.script, function)
             given = (argument(self.script, binding.node.arg, function, call) for call in calls)
@@ -107,7 +140,9 @@ class Counters:
     def _counts(self, binding: Binding) -> bool:
         match binding:
             case Binding(how="for", node=ast.For(iter=iterated) | ast.AsyncFor(iter=iterated)):
-                return binding.node in self.loops and counts(iterated, binding.path[1:])
+                return binding.node in self.loops and counts(
+                    self.script, iterated, binding.path[1:]
+                )
             case Binding(how="augment", node=ast.AugAssign() as augment):
                 return self._is_counted_on(augment)
             case Binding(how="assign", value=value, path=(index,)) if binding.part is None:
@@ -212,23 +247,8 @@ class Counters:
         return [binding.whole for binding in self.script.reaching(node)]
 
 
-def counts(iterable: ast.expr, path: tuple[int, ...]) -> bool:
-    """True if what `path` takes of an element of `iterable` is a number: of `range`, also reversed, or the index of
-    `enumerate`.
-    """
-    if not isinstance(iterable, ast.Call):
-        return False
-    func = iterable.func
-    name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
-    if name in {"range", "trange", "count"}:
-        return not path and not _are_few(iterable)
-    if name == "enumerate" and iterable.args and path:
-        return path[0] == 0 or counts(iterable.args[0], path[1:])
-    return name in _PASSING and bool(iterable.args) and counts(iterable.args[0], path)
-
-
-# Functions that return the elements that they receive.
-_PASSING = frozenset({"list", "reversed", "tqdm", "tuple"})
+def _is_a_forward_pass(script: Script, function: FunctionNode) -> bool:
+    return function.name in {"forward", "__call__"} and script.is_in_a_module(function)
 
 
 def _is_one_of_few(node: ast.BinOp) -> bool:
@@ -237,16 +257,6 @@ def _is_one_of_few(node: ast.BinOp) -> bool:
         case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))):
             return few <= FEW
     return False
-
-
-def _are_few(call: ast.Call) -> bool:
-    """`range(4)`, `range(0, 64, 16)`: the same few numbers, each compiled once."""
-    numbers = [
-        a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, int)
-    ]
-    if not numbers or len(numbers) != len(call.args) or (len(numbers) > 2 and not numbers[2]):
-        return False
-    return len(range(*numbers)) <= FEW
 
 
 def is_sum(node: ast.expr, first: ast.expr) -> ast.expr | None:

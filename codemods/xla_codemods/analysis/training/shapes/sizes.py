@@ -19,7 +19,8 @@ from ...script import Script
 from ...syntax import keyword, returned
 from ..training import FORWARD
 from ..turns import in_each_step
-from .counters import FEW, Counters, computed_with, counts
+from .counters import Counters, computed_with
+from .counting import FEW, counts
 from .cutting import length_of
 
 _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm"})
@@ -171,7 +172,7 @@ class Sizes:
             return Variation.NONE
         if loop not in steps and not any(loop in self.script.ancestors(step) for step in steps):
             return Variation.NONE
-        if counts(loop.iter, path):
+        if counts(self.script, loop.iter, path):
             return Variation.MANY
         return Variation.NONE if path else self._elements(loop.iter, unknown=Variation.NONE)
 

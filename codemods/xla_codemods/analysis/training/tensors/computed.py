@@ -52,9 +52,22 @@ def is_state(script: Script, node: ast.Attribute) -> bool:
     made = _bindings(script, node)
     if any(b.how == "buffer" for b, _ in made):
         return True  # what is assigned to its name later is a buffer, too
+    if not made and _registers_by_name(script, node):
+        return True
     return bool(made) and all(
         _dotted(script, b, home) in {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
         for b, home in made
+    )
+
+
+def _registers_by_name(script: Script, node: ast.Attribute) -> bool:
+    """Return True if the class of `node` registers its buffers in a loop: `self.register_buffer(name, value)`."""
+    definition = script.value(node.value).definition
+    calls = [call for call, _ in script.index.calls_of("register_buffer")]
+    return isinstance(definition, ast.ClassDef) and any(
+        definition in script.ancestors(call)
+        and not isinstance(call.args[0] if call.args else None, ast.Constant)
+        for call in calls
     )
 
 
