@@ -210,7 +210,7 @@ from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENS
 from ...analysis.nodes import LOOPS
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import keyword, name_of
+from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_tensors
@@ -481,7 +481,10 @@ def _instead(script: Script, selection: ast.expr) -> str:
         if name in _SPREADS:
             return f"compute `{name}` of the full tensor, with a neutral value for masked elements"
         if "loss" in name.lower() or "criterion" in name.lower() or "entropy" in name.lower():
-            return "compute the losses with `reduction='none'`, and divide the sum over the mask by `mask.sum()`"
+            whole = "compute the losses with `reduction='none'`, and"
+            if isinstance(call, ast.Call) and is_literal(keyword(call, "reduction"), "sum"):
+                return f"{whole} sum `torch.where(mask, losses, 0)`"
+            return f"{whole} divide the sum over the mask by `mask.sum()`"
         assert isinstance(call, ast.Call)
         node = call
 

@@ -171,6 +171,8 @@ def backward(loss):
         ("y.view(-1)[(mask == 1).view(-1)]", 1),
         ("y[((labels > 0) & (mask == 1)).squeeze(1)]", 1),
         ("y[(~(labels > 0)).flatten()]", 1),
+        ("[a[b >= 0] for a, b in zip(y, labels)]", 1),
+        ("[y[k >= 0] for k in range(3)]", 0),
         ("y.view(-1)[x.argmax(1).view(-1)]", 0),
         ("y[n == 0]", 0),
         ("y[mask is None]", 0),

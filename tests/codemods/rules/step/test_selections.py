@@ -257,3 +257,13 @@ def test_losses_of_selections_are_rewritten(computed: str, expected: str) -> Non
     assert again == result
     found = sum(f.code == "XLA504" for f in check(text.encode()))
     assert found == 1 if expected else found
+
+
+@pytest.mark.parametrize(
+    ("reduction", "advice"),
+    [("", "divide the sum over the mask by `mask.sum()`"), (", reduction='sum'", "sum `torch")],
+)
+def test_the_advice_for_a_loss_fits_its_reduction(reduction: str, advice: str) -> None:
+    computed = f"chosen = own_loss(out[y > 0], y[y > 0]{reduction})"
+    found = check(STEP.format(helpers="", computed=computed).encode())
+    assert any(advice in f.message for f in found if f.code == "XLA504")

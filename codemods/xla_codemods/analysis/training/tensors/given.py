@@ -41,9 +41,9 @@ def _is_parameter(script: Script, node: ast.expr) -> bool:
 
 
 def _is_handed(binding: Binding) -> bool:
-    """Return True for a parameter, and for `x` of `x, y = ctx.saved_tensors`."""
+    """Return True for a parameter, an element of something, and `x` of `x, y = ctx.saved_tensors`."""
     saved = isinstance(binding.value, ast.Attribute) and binding.value.attr == "saved_tensors"
-    return binding.how == "parameter" or saved
+    return binding.how in {"for", "parameter"} or saved
 
 
 def is_of_a_batch(script: Script, node: ast.expr) -> bool:
