@@ -50,6 +50,22 @@ A module that compiles itself in place keeps the call on other devices:
 +    model.compile(mode="reduce-overhead")
 ```
 
+Parts of a model are recognised by torch's arguments:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def prepare(model, compiled):
+     for block in model.layers.values():
+-        block.compile(fullgraph=True)
++        if xla.device_type() != "xla":
++            block.compile(fullgraph=True)
+         compiled.compile(mode="fast")
+-    return model.cuda()
++    return model.to(xla.xla_device())
+```
+
 Other functions named `compile`, and compilation for XLA, are not reported:
 
 ```python
@@ -80,6 +96,8 @@ from ...rule import MethodCall, Rule
 RULE = Rule("XLA508", "compile", of_what_runs=True)
 
 _MESSAGE = "`torch.compile` fails on XLA tensors: use `xla.compile`, which returns the function unchanged on XLA"
+_OPTIONS = frozenset({"backend", "disable", "dynamic", "fullgraph", "mode", "options"})
+_MODES = frozenset({"default", "max-autotune", "max-autotune-no-cudagraphs", "reduce-overhead"})
 _OF_XLA = frozenset({"openxla", "openxla_eval", "torchxla_trace_once"})
 
 
@@ -101,17 +119,26 @@ def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Findin
 @RULE.method("compile")
 def in_place(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     """`model.compile(...)` of an nn.Module."""
-    statement = script.parent(call)
-    if not script.is_module(call.func.value) or not isinstance(statement, ast.Expr):
+    statement, value = script.parent(call), script.value(call.func.value, scope)
+    is_module = script.is_module(call.func.value) and value.has(MODULE)
+    is_torchs = is_module or (not value.kinds and _has_options_of_torch(call))
+    if not is_torchs or not isinstance(statement, ast.Expr):
         return
-    value = script.value(call.func.value, scope)
     if isinstance(value.definition, ast.ClassDef) and script.inference.method(
         value.definition, "compile"
     ):
         return
-    if value.has(MODULE) and not _is_guarded(script, statement):
+    if not _is_guarded(script, statement):
         text = f'if {script.xla}.device_type() != "xla":\n    {{0}}'
         yield RULE.finding(script, call, _MESSAGE, ReplaceStatement(statement, text, (call,)))
+
+
+def _has_options_of_torch(call: ast.Call) -> bool:
+    """Return True for `layer.compile(fullgraph=True)`, whose arguments are only torch's."""
+    given = {k.arg for k in call.keywords}
+    is_mode = isinstance(mode := keyword(call, "mode"), ast.Constant) and mode.value in _MODES
+    is_sure = is_mode or not given.isdisjoint({"dynamic", "fullgraph"})
+    return is_sure and not call.args and given <= _OPTIONS
 
 
 def _is_patched(script: Script) -> bool:
