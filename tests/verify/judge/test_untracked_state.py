@@ -50,6 +50,20 @@ def test_an_update_that_is_lost_or_doubled_is_named(moved: Movement) -> None:
     assert found.detail.startswith("Average.module.0.weight, which no optimizer updates")
 
 
+@pytest.mark.parametrize(
+    ("variance", "status"),
+    [(Movement(0.2001, 0.1, 2.0), "ok"), (Movement(0.0, 0.0, 2.0), "failed"), (None, "failed")],
+)
+def test_a_mean_that_follows_a_bias_before_the_norm(variance: Movement | None, status: str) -> None:
+    """Rounding decides where Adam moves such a bias; the variance shows if the norm is updated."""
+    moved = {"norm.running_mean": EMA, "norm.running_var": Movement(0.2, 0.1, 2.0)}
+    other = {"norm.running_mean": Movement(-0.05, 0.9, 4.0)}
+    other |= {} if variance is None else {"norm.running_var": variance}
+    sides = run(side="reference", untracked=moved), run(side="target", untracked=other)
+    found = [v for v in untracked_state.judge(*sides, 1e-5) if v.name == "other state"]
+    assert [v.status for v in found] == [status]
+
+
 def test_what_is_not_a_number_is_no_match() -> None:
     found = state(Movement(float("nan"), 0.3, 4.0))
     assert found is not None
