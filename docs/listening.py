@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 # fmt: off
-# Module, arguments of `Rule`, and names by table: `home{name name}` stands for `home.name home.name`.
+# Module, arguments of `Rule`, and names by table: `home|other{name}` stands for `home.name other.name`.
 LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 '''
 _IN_ORDER = (
@@ -68,4 +68,7 @@ def _grouped(names: Iterable[str]) -> str:
     for name in names:
         home, _, last = name.rpartition(".")
         homes.setdefault(home, []).append(last)
-    return " ".join(f"{home}{{{' '.join(last)}}}" for home, last in homes.items())
+    same: dict[str, list[str]] = {}  # the homes of the same names
+    for home, lasts in homes.items():
+        same.setdefault(" ".join(lasts), []).append(home)
+    return " ".join(f"{'|'.join(alike)}{{{lasts}}}" for lasts, alike in same.items())

@@ -63,11 +63,12 @@ def _listed(module: str, given: dict[str, Any], listens: str) -> Rule:
 
 
 def _names(groups: str) -> list[str]:
-    """Return the names that `home{name name} home{name}` stands for."""
+    """Return the names that `home|other{name name} home{name}` stands for."""
     found: list[str] = []
     for group in groups.split("}")[:-1]:
-        home, _, names = group.lstrip().partition("{")
-        found += [f"{home}.{name}" for name in names.split(" ")] if home else names.split(" ")
+        homes, _, names = group.lstrip().partition("{")
+        for home in homes.split("|"):
+            found += [f"{home}.{name}" if home else name for name in names.split(" ")]
     return found
 
 
