@@ -244,7 +244,7 @@ def test_distributions_over_what_a_model_computes(read: str, times: int) -> None
     [
         ("(torch.max(answer, 1)[1].view(batch.label.size()) == batch.label).sum().item()", 1),
         ("torch.argmax(answer, 1).tolist()", 1),
-        ("torch.argmax(answer.cpu(), 1).sum().item()", 0),  # on the host by then
+        ("torch.argmax(answer.cpu(), 1).sum().item()", 1),  # `.cpu()` is the read
         ("torch.max(torch.ones(3)).item()", 0),
         ("torch.bincount(batch.sizes).sum().item()", 0),
     ],

@@ -12,22 +12,39 @@ from ....flow.closure import reach
 from ....flow.edges import sources
 from ...bindings import Binding
 from ...frameworks.accelerator import uses_accelerate
+from ...frameworks.hooks import called_in_steps
 from ...inference.values import ARRAY, BATCH, HOST, MODULE, NUMBER, STRING
+from ...scopes import FunctionNode
 from ...script import Script
-from .losses import computed_from, losses
+from .losses import computed_from, losses, returned_losses
 
 _OTHERS = frozenset({ARRAY, BATCH, HOST, NUMBER, STRING})
 
 
 def is_computed_beside(script: Script, node: ast.expr) -> bool:
     """Return True if a name that `node` is computed from is among those that a loss of the file is computed from."""
-    if not (script.runs_accelerated or uses_accelerate(script)):
+    function = script.function(node)
+    is_led = function in called_in_steps(script)
+    if not (is_led or script.runs_accelerated or uses_accelerate(script)):
         return False
-    return not script.cached(_behind_losses).isdisjoint(_names(script, [node]))
+    behind = script.cached(_behind_losses) | script.cached(_behind_returned_losses, function)
+    return not behind.isdisjoint(_names(script, [node]))
 
 
 def _behind_losses(script: Script) -> frozenset[Binding]:
     return frozenset(_names(script, losses(script)))
+
+
+def _behind_returned_losses(script: Script, function: FunctionNode | None) -> frozenset[Binding]:
+    return frozenset(_names(script, returned_losses(script, function)))
+
+
+def is_computed_from_a_forward(script: Script, node: ast.expr) -> bool:
+    """Return True if a tensor that is computed for `node` is what a model returns: `logits = model(ids)[:, -1]`."""
+    return any(
+        isinstance(part, ast.Call) and script.training.is_forward(part, script.index.scope(part))
+        for part in reach([node], lambda each: _parts(script, each))
+    )
 
 
 def _names(script: Script, nodes: Iterable[ast.expr]) -> Iterator[Binding]:

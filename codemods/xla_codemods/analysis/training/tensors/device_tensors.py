@@ -28,15 +28,12 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...script import Script
 from ...syntax import name_of, statements, unparsed
-from .beside_losses import is_computed_beside
+from .beside_losses import is_computed_beside, is_computed_from_a_forward
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
 from .losses import (
     is_called_a_loss,
-    is_computed_from_a_forward,
-    is_computed_with,
     is_handed_a_tensor,
-    is_one_of_losses,
     is_tested,
     losses,
     returned_losses,
@@ -66,7 +63,7 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
         )
     if value.kinds & _OTHERS and not value.has(TENSOR):
         return False
-    if value.kinds == {TENSOR} and is_computed_with(script, node):
+    if value.kinds == {TENSOR} and is_computed_beside(script, node):
         return True
     if isinstance(node, (ast.Name, ast.Attribute)):
         return _is_backwarded(script, node)
@@ -117,9 +114,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
     others = value.kinds & _OTHERS - {NUMBER}  # `count = 0`, then `count += mask.sum()`
     if value.has(TENSOR) and not others and _is_computed(script, node, value):
         return True
-    if value.kinds <= {TENSOR} and is_computed_with(script, node):
-        return True
-    if value.kinds == {TENSOR} and is_computed_beside(script, node):
+    if value.kinds <= {TENSOR} and is_computed_beside(script, node):
         return True
     if not value.kinds and is_of_a_batch(script, node):
         return True
@@ -148,8 +143,6 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
             )
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
             return script.function(node) in called_in_steps(script)
-        case ast.Call():
-            return not value.kinds & _OTHERS and _gives_its_loss(script, node)
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
             if value.kinds & _OTHERS:
                 return False
@@ -159,9 +152,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
                 return True
             if "loss" in key and is_handed_a_tensor(script, node):
                 return True
-            return is_one_of_losses(script, node) or held(script, owner, key)
-        case ast.Subscript():
-            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
+            return held(script, owner, key)
     return False
 
 
@@ -187,17 +178,6 @@ def _is_on_host(node: ast.expr) -> bool:
     """Return True for `x.cpu()` and `x.tolist()`."""
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return is_method and name_of(node.func) in _LEAVES - {"to"}  # type: ignore[attr-defined]
-
-
-def _gives_its_loss(script: Script, call: ast.Call) -> bool:
-    """True if `call` is of a function of this file that gives back what it has called `backward` on."""
-    function = script.function_of(call.func)
-    if function is None:
-        return False
-    given = [s.value for s in statements(function.body) if isinstance(s, ast.Return)]
-    return bool(given) and all(
-        isinstance(value, ast.Name) and _is_backwarded(script, value) for value in given
-    )
 
 
 def _is_output(script: Script, node: ast.Name) -> bool:

@@ -1,16 +1,15 @@
-"""Losses whose calls are unknown or in other modules, and tensors that a step computes next to its loss: an entropy."""
+"""Losses whose calls are unknown or in other modules, and what tensors are computed from."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from ....flow.closure import reach
 from ....flow.conditions import conditions
 from ....flow.containers import dictionaries
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
-from ...inference.values import ACCELERATOR, ARRAY, HOST, MODULE, TENSOR, UNKNOWN
+from ...inference.values import ACCELERATOR, ARRAY, MODULE, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
 from ...optimizers import scaling_steps
@@ -73,21 +72,6 @@ def _gives_a_loss(script: Script, name: str, binding: Binding) -> bool:
     return False
 
 
-def is_one_of_losses(script: Script, node: ast.Subscript) -> bool:
-    """True for `losses[0]`, on which a method of tensors is called, where calls have given the list or dict."""
-    owner = node.value
-    if not isinstance(owner, ast.Name) or script.value(node).kinds - {TENSOR}:
-        return False
-    if not (script.runs_accelerated or uses_accelerate(script)) or not _are_losses(script, owner):
-        return False
-    reaching = script.reaching(owner)
-    return (
-        bool(reaching)
-        and all(b.how == "assign" and _is_of_calls(b.value) for b in reaching)
-        and script.cached(_computes_gradients, script.function(node))
-    )
-
-
 def _are_losses(script: Script, node: ast.Name) -> bool:
     """True if `node` is called losses, and neither an array nor of what was brought to the host."""
     if "loss" not in node.id.lower() or script.value(node).has(ARRAY):
@@ -110,16 +94,6 @@ def _is_of_the_host(value: ast.expr | None) -> bool:
     return False
 
 
-def _is_of_calls(value: ast.expr | None) -> bool:
-    """`criterion(out, y)`, `[loss(out, y) for loss in ...]`, `{"a": loss(out, y)}`."""
-    match value:
-        case ast.ListComp(elt=part) | ast.DictComp(value=part):
-            return isinstance(part, ast.Call)
-        case ast.List(elts=[_, *_] as parts) | ast.Dict(values=[_, *_] as parts):
-            return all(isinstance(part, ast.Call) for part in parts)
-    return isinstance(value, ast.Call)
-
-
 # Methods whose results are on the host, or on another device than their tensor.
 _DEVICE_LEAVES = frozenset({"cpu", "cuda", "item", "numpy", "size", "stride", "to", "tolist"})
 # Methods that compute a tensor from the output of a model, whose class is not known.
@@ -128,21 +102,6 @@ _OF_OUTPUTS = frozenset(
     "pow reshape sigmoid softmax sqrt squeeze std sum unsqueeze var view".split()
 )
 _OUTPUTS = frozenset({"logits", "loss", "last_hidden_state", "pooler_output"})
-
-
-def is_computed_with(script: Script, node: ast.expr) -> bool:
-    """Return True if `node` is computed from a name of this function that a loss is computed from, too."""
-    function = script.function(node)
-    is_led = function in called_in_steps(script)
-    if not (is_led or script.runs_accelerated or uses_accelerate(script)):
-        return False
-    known = script.cached(_names_behind_losses, function)
-    return not known.isdisjoint(_names_behind(script, [node]))
-
-
-def _names_behind_losses(script: Script, function: FunctionNode | None) -> frozenset[str]:
-    own = (n for n in losses(script) if isinstance(n, ast.Name) and script.function(n) is function)
-    return _names_behind(script, [*own, *script.cached(returned_losses, function)])
 
 
 @once
@@ -193,46 +152,6 @@ def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
             for key, value in dict_entries(entries):
                 if key == "loss":
                     yield from _losses_in(value)
-
-
-def is_computed_from_a_forward(script: Script, node: ast.expr) -> bool:
-    """Return True if a tensor that is computed for `node` is what a model returns: `logits = model(ids)[:, -1]`."""
-    return any(
-        isinstance(part, ast.Call) and script.training.is_forward(part, script.index.scope(part))
-        for part in _behind(script, [node])
-    )
-
-
-def _behind(script: Script, nodes: Iterable[ast.expr]) -> Iterable[ast.expr]:
-    """Return `nodes` and what they are computed from on their own device, also by way of names."""
-
-    def step(part: ast.expr) -> list[ast.expr]:
-        return _values(script, part) if isinstance(part, ast.Name) else computed_from(script, part)
-
-    return reach(nodes, step)
-
-
-def _names_behind(script: Script, nodes: Iterable[ast.expr]) -> frozenset[str]:
-    """Return the names of tensors that `nodes` are computed from on their own device, names among them included."""
-    names = (part for part in _behind(script, nodes) if isinstance(part, ast.Name))
-    return frozenset(name.id for name in names if _values(script, name))
-
-
-def _values(script: Script, name: ast.Name) -> list[ast.expr]:
-    """Return the expressions that may have given `name`; nothing if one is unknown, on the host or not a tensor."""
-    values = [_computing(script, binding) for binding in script.reaching(name)]
-    return [value for value in values if value is not None] if all(values) else []
-
-
-def _computing(script: Script, binding: Binding) -> ast.expr | None:
-    value = binding.value
-    if binding.how not in {"assign", "augment"} or binding.path or value is None:
-        return None
-    if not isinstance(value, (ast.BinOp, ast.Call, ast.Name, ast.Subscript, ast.UnaryOp)):
-        return None
-    found = script.value(value)
-    is_tensor = not found.kinds or (found.has(TENSOR) and not found.has(HOST))
-    return value if is_tensor and not _leaves(value) else None
 
 
 def _leaves(node: ast.expr) -> bool:
