@@ -204,17 +204,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
         return False
     if value.has(WEIGHT):
         return script.is_trained
-    if script.function(node) in computing(script) or _is_of_an_output(script, node):
-        return True
-    return is_computed_from_a_forward(script, node)
-
-
-def _is_of_an_output(script: Script, node: ast.expr) -> bool:
-    """True if `node`, a tensor, is computed of what a model has given: `(torch.max(out, 1)[1] == y).sum()`."""
-    parts = list(walk(node))
-    if any(isinstance(part, ast.Attribute) and part.attr in _LEAVES for part in parts):
-        return False
-    return any(isinstance(part, ast.Name) and _is_output(script, part) for part in parts)
+    return script.function(node) in computing(script) or is_computed_from_a_forward(script, node)
 
 
 def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
