@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
+from ...flow.calls import argument, called
 from ...patterns import Pattern
 from ..devices.availability import asks_availability
 from ..nodes import walk
 from ..script import Script
+from ..syntax import walk_body
 from .loaders import Driver
 from .training import Loop
 
@@ -39,14 +41,43 @@ def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
 
 
 def _test_around(script: Script, move: ast.AST, loop: Loop) -> ast.expr | None:
-    """The test of the outermost `if flag:` in `loop` in whose body `move` stands."""
+    """Return the flag that decides in `loop` if `move` moves, also in the function that it calls."""
+    test = _outermost_test(script, move, loop.node)
+    function = called(script, move) if isinstance(move, ast.Call) and test is None else None
+    if function is None or not isinstance(move, ast.Call):
+        return test
+    calls = (node for node in walk_body(function.body) if isinstance(node, ast.Call))
+    inner = filter(script.training.batches.is_move, calls)
+    tests = [_outermost_test(script, each, function) for each in inner]
+    names = {each.id if isinstance(each, ast.Name) else "" for each in tests}
+    given = argument(script, names.pop(), function, move) if len(names) == 1 else None
+    return given if given is not None and _text(script, given) else None
+
+
+def _outermost_test(script: Script, move: ast.AST, around: ast.AST) -> ast.expr | None:
+    """Return the test of the outermost `if flag:` in `around` in whose body `move` stands, or of
+    `move if flag else x`.
+    """
     found = None
     for child, ancestor in script.upward(move):
-        if ancestor is loop.node:
+        if ancestor is around:
             return found
-        if isinstance(ancestor, ast.If) and child in ancestor.body and _text(script, ancestor.test):
-            found = ancestor.test
+        match ancestor:
+            case ast.If(test=test, body=list(body)) if child in body:
+                found = test if _text(script, test) else found
+            case ast.IfExp(test=test, body=body) if child is body:
+                found = test if _text(script, test) else found
+            case ast.If(test=test, orelse=list(other)) if child in other:
+                found = _negated(script, test) or found
+            case ast.IfExp(test=test, orelse=other) if child is other:
+                found = _negated(script, test) or found
     return None
+
+
+def _negated(script: Script, test: ast.expr) -> ast.expr | None:
+    """Return the opposite of the flag `test`; None for other tests."""
+    negated = ast.UnaryOp(ast.Not(), test)
+    return negated if _text(script, negated) else None
 
 
 def _text(script: Script, test: ast.expr) -> str | None:
@@ -57,7 +88,7 @@ def _text(script: Script, test: ast.expr) -> str | None:
         case ast.Name() | ast.Attribute():
             return script.segment(test) if _FLAG.search(ast.unparse(test)) else None
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() as flag):
-            return script.segment(test) if _ASKED.search(ast.unparse(flag)) else None
+            return f"not {script.segment(flag)}" if _ASKED.search(ast.unparse(flag)) else None
         case ast.BoolOp(op=ast.And(), values=values):
             texts = [_text(script, value) for value in values]
             return None if None in texts else " and ".join(t for t in texts if t)
