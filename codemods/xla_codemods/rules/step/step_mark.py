@@ -117,7 +117,7 @@ class Stack(nn.Module):
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...analysis.devices.checks.on_xla import is_guarded
 from ...analysis.frameworks.accelerator import uses_accelerate
@@ -144,6 +144,7 @@ from ...analysis.training.training import (
     GRADIENTS,
     MARK,
     STEP,
+    TRAINING,
     Loop,
     Step,
     outside_loops,
@@ -167,6 +168,7 @@ RULE = Rule(
 
 _AS_ONE = "without `xla.mark_step()` XLA compiles the iterations of the loop as one graph until a value is read: mark each iteration"
 _IN_PIECES = "without `xla.mark_step()` each read in the loop launches a graph that contains the whole forward pass: mark each iteration before its first read"
+_KEPT = "the read runs only its own part of the graph, so the graph of the state that the object keeps grows with each call: add `xla.mark_step()` before the read"
 _WAITS = frozenset({"torch.cuda.synchronize", f"{library_types.RUNTIME}.synchronize"})
 # Alone: a second condition next to it may hold only now and then.
 _ASKS_FOR_ONE = Pattern(
@@ -376,6 +378,35 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
             )
 
 
+@RULE.file
+def before_reads_of_actions(script: Script) -> Iterator[Finding]:
+    """`agent.act(state)`, called in loops of other modules, that reads its action and keeps a state on the device."""
+    if uses_accelerate(script) or not script.runs_accelerated:
+        return
+    for function, _ in script.index.of(ast.FunctionDef):
+        effects = script.training.function_effects(function)
+        if FORWARD not in effects or effects & {*TRAINING, MARK, GRADIENTS}:
+            continue
+        read = _first_read(script, function.body)
+        if read is None or not _keeps_what_it_computes(script, function):
+            continue
+        if script.training.is_inference(read) and script.callers.call_in_a_loop(function):
+            edit = InsertBefore(read, f"{script.xla}.mark_step()")
+            yield RULE.finding(script, read, _KEPT, edit, severity=WARNING)
+
+
+def _keeps_what_it_computes(script: Script, function: ast.FunctionDef) -> bool:
+    """Return True for `self.state = h, z` of results, which the read of another result leaves pending."""
+    computed = False
+    for statement in function.body:
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
+                if computed and not isinstance(value, ast.Constant):
+                    return True
+        computed = computed or FORWARD in script.training.effects_of([statement])
+    return False
+
+
 def _of_reads_that_cut(script: Script) -> Iterator[Finding]:
     """Loops beside accelerate's loaders, which mark: a read that is made later cut their turns one from another."""
     for loop in script.training.loops:
@@ -479,10 +510,18 @@ def _at_end(script: Script, loop: Loop) -> list[Edit]:
 
 def _before_read(script: Script, loop: Loop, effect: str = FORWARD) -> list[Edit]:
     """Before the first statement that reads what the model computed; without one, at the end."""
+    read = _first_read(script, loop.body, effect)
+    if read is not None:
+        return [InsertBefore(read, f"{script.xla}.mark_step()")]
+    return _at_end(script, loop)
+
+
+def _first_read(script: Script, body: Iterable[ast.AST], effect: str = FORWARD) -> ast.stmt | None:
+    """Return the first statement of `body` that reads after it has computed, if there is one."""
     computed = False
-    for statement in loop.body:
+    for statement in body:
         assert isinstance(statement, ast.stmt)
         if computed and reads(script, statement):
-            return [InsertBefore(statement, f"{script.xla}.mark_step()")]
+            return statement
         computed = computed or effect in script.training.effects_of([statement])
-    return _at_end(script, loop)
+    return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.each import each
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import migrated
 
@@ -77,3 +80,52 @@ def test_other_reads_are_none(line: str) -> None:
 )
 def test_a_list_of_tensors(line: str) -> None:
     assert any("`torch.stack`" in message for _, message in _said(line)), _said(line)
+
+
+AGENT = """import torch
+from torch import nn
+
+
+class Agent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.GRUCell(3, 4).cuda(), nn.Linear(4, 2).cuda()
+        self.state = None
+
+    @torch.no_grad()
+    def act(self, seen):
+        h = self.cell(torch.as_tensor(seen).cuda(), self.state)
+        {kept}
+        action = self.head(h).argmax(-1)
+        return action.{read}
+
+    def learn(self, x, optimizer):
+        loss = self.head(self.cell(x)).mean()
+        loss.backward()
+        optimizer.step()
+"""
+PLAY = """from agent import Agent
+
+agent = Agent()
+seen = env.reset()
+while True:
+    seen, reward, done, _ = env.step(agent.act(seen))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "read", "is_marked"),
+    [
+        ("self.state = h", "cpu().numpy()", True),
+        ("self.state = h", "item()", True),
+        ("state = h", "cpu().numpy()", False),
+        ("self.state = h", "detach()", False),
+    ],
+)
+def test_a_state_that_is_kept_from_action_to_action(kept: str, read: str, is_marked: bool) -> None:
+    """The loop is in another module, and the read of the action leaves the state pending."""
+    files = {"agent.py": AGENT.format(kept=kept, read=read), "play.py": PLAY}
+    modules = Modules({name: text.encode() for name, text in files.items()})
+    project = Project(modules, "agent.py")
+    result = migrate(modules.files["agent.py"], Options(), "agent.py", project).data.decode()
+    assert ("xla.mark_step()\n        return action" in result) is is_marked
