@@ -47,6 +47,23 @@ def test_another_loss_or_norm_is_no_proof(loss: float, gradients: list[float]) -
     assert not proven(SHARDS, run("target", whole(loss, gradients)))
 
 
+def half(loss: float, gradients: list[float]) -> Trace:
+    """A process that holds a part of each parameter, by its name."""
+    parts = [replace(p, shape=(1,)) for p in PARAMETERS]
+    return trace([step(1, loss, gradients=gradients)], parameters={0: parts})
+
+
+@pytest.mark.parametrize(
+    ("gradients", "agree"), [([5.0, 13.0], True), ([13.0, 5.0], False), ([5.01, 13.0], False)]
+)
+def test_parts_of_each_parameter_are_compared_by_name(gradients: list[float], agree: bool) -> None:
+    halves = run("reference", half(1.0, [3.0, 5.0]), half(2.0, [4.0, 12.0]))
+    target = run("target", whole(1.5, gradients))
+    assert proven(halves, target) == agree
+    (note,) = comparable(halves, target)[1].traces[0].notes
+    assert "the norms of gradients" in note
+
+
 def test_whole_replicas_are_compared_tensor_by_tensor() -> None:
     both = run("reference", whole(1.0, [1.0, 0.5]), whole(2.0, [1.0, 0.5]))
     assert proven(both, run("target", whole(1.5, [1.0, 0.5])))

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
+from xla_migrate.verify.observe.training import fingerprints
 from xla_migrate.verify.redirect.distributed import _averaging
 
 
@@ -62,6 +65,27 @@ def test_groups_outlive_their_destruction() -> None:
     gc.collect()
     assert all(group() is not None for group in kept)
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("mesh", [True, False])
+def test_fully_shard_divides_over_processes_on_the_cpu(mesh: bool) -> None:
+    model = torch.nn.Linear(3, 2).cuda()
+    whole = fingerprints.weights(list(model.parameters()))
+    options = {"mesh": dist.init_device_mesh("cuda", (1,))} if mesh else {}
+    fully_shard(model, **options)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.ones(4, 3).cuda()).sum().backward()
+    parameters = list(model.parameters())
+    assert all(isinstance(p, DTensor) for p in parameters)
+    assert torch.equal(fingerprints.weights(parameters), whole)
+    before = fingerprints.copies(parameters)
+    found = fingerprints.gradients(parameters)
+    assert before is not None and found is not None
+    assert found.tolist() == pytest.approx([4 * 6**0.5, 4 * 2**0.5])
+    optimizer.step()
+    moved = fingerprints.moved(parameters, before)
+    assert moved.tolist() == pytest.approx([0.4 * 6**0.5, 0.4 * 2**0.5])
 
 
 @pytest.mark.parametrize(

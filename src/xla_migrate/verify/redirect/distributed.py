@@ -118,6 +118,7 @@ def install(patches: Patches) -> None:
     if not dist.is_available():
         return
     _process_groups(patches)
+    _meshes(patches)
     _collectives(patches)
     _data_parallel(patches)
     _sync_batch_norm(patches)
@@ -159,6 +160,21 @@ def _process_groups(patches: Patches) -> None:
     patches.put(dist, "barrier", without_devices)
     patches.put(dist, "get_backend", backend)
     patches.put(dist, "is_nccl_available", lambda: True)
+
+
+def _meshes(patches: Patches) -> None:
+    """Meshes of "cuda", also the ones that `fully_shard` makes, are meshes of processes on the CPU."""
+    from torch.distributed import device_mesh
+
+    init = device_mesh.DeviceMesh.__init__
+
+    @functools.wraps(init)
+    def construct(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        init(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+    patches.put(device_mesh.DeviceMesh, "__init__", construct)
+    for name in ("init_process_group", "new_group", "get_backend"):
+        patches.put(device_mesh, name, getattr(dist, name))
 
 
 def _collectives(patches: Patches) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..device.device_values import real_device
+from ..device.device_values import local, real_device
 
 VALUES = 64  # at fixed indices, of each tensor
 WIDTH = 3 + VALUES
@@ -26,7 +26,7 @@ _placed: dict[tuple[str, int, torch.device], torch.Tensor] = {}
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor's elements, dense and real, without its gradient's history."""
-    found = tensor.detach()
+    found = local(tensor.detach())
     if found.is_sparse:
         found = found.coalesce().values()
     return torch.view_as_real(found) if found.is_complex() else found

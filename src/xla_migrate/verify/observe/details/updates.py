@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..device.device_values import local
 from ..process import packing, records
 from . import samples
 from .fetching import fetch_later
@@ -48,10 +49,10 @@ class Recorder:
                     groups.append(-1)
                     continue
                 groups.append(number)
-                shapes.append(list(p.shape))
+                shapes.append(list(local(p).shape))
                 gradient = p.grad.to_dense() if p.grad.is_sparse else p.grad
                 gradient = gradient if scale is None else gradient / scale
-                every = p.numel() <= whole
+                every = local(p).numel() <= whole
                 summary = samples.summary(gradient)  # has the elements unless all are recorded
                 elements = _elements(gradient, every) if every else summary[:0]
                 self.fields += [_elements(p, every), summary, elements]
@@ -70,7 +71,7 @@ class Recorder:
             elif isinstance(value, torch.Tensor):
                 alike = value.shape == parameter.shape
                 if alike or value.numel() <= WHOLE:
-                    found[name] = [len(self.fields), list(value.shape)]
+                    found[name] = [len(self.fields), list(local(value).shape)]
                     self.fields.append(_elements(value, every or not alike))
         return found
 
@@ -105,7 +106,7 @@ def _is_elementwise(kind: type) -> bool:
 def _whole(parameters: list[torch.Tensor]) -> int:
     """Return up to which size tensors are recorded whole."""
     found, total = samples.VALUES, 0
-    for size in sorted(p.numel() for p in parameters if p.grad is not None):
+    for size in sorted(local(p).numel() for p in parameters if p.grad is not None):
         total += size
         if size > WHOLE or total > MOST_WHOLE:
             break

@@ -31,6 +31,12 @@ def later(tensors: list[torch.Tensor], use: Callable[[list[list[float]]], None])
         _pending.append((tensors, use))
 
 
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the part of a DTensor that this process holds; any other tensor unchanged."""
+    part: torch.Tensor | None = getattr(tensor, "_local_tensor", None)
+    return tensor if part is None else part
+
+
 def real_device(tensor: torch.Tensor) -> torch.device:
     """Return the device of the tensor, whatever a redirected run makes it report."""
     with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]

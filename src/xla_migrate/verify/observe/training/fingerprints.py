@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..device.device_values import real_device
+from ..device.device_values import local, real_device
 
 _signs: dict[tuple[int, int, torch.device], tuple[torch.Tensor, ...]] = {}
 _ROW = 512  # elements whose norm float32 sums up to seven digits
@@ -176,7 +176,7 @@ def weighed(parameters: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
     """Norms of all parameters, then their projections: one vector of 2 n."""
-    detached = [p.detach() for p in parameters]
+    detached = [local(p.detach()) for p in parameters]
     if not detached:
         return torch.zeros(0)
     return torch.cat([norms(detached), _projections(detached)])
@@ -184,7 +184,7 @@ def weights(parameters: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def gradients(parameters: Sequence[torch.Tensor], scale: Any = None) -> torch.Tensor | None:
     """Return the norms of existing gradients, divided by `scale` if they are still scaled."""
-    found = [p.grad.detach() for p in parameters if p.grad is not None]
+    found = [local(p.grad.detach()) for p in parameters if p.grad is not None]
     if not found:
         return None
     out = norms(found)
@@ -198,7 +198,7 @@ def copies(parameters: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """
     if not parameters or real_device(parameters[0]).type == "xla":
         return None
-    return torch.cat(_together([_sample(p.detach()) for p in parameters]))
+    return torch.cat(_together([_sample(local(p.detach())) for p in parameters]))
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
@@ -216,16 +216,17 @@ def shake(parameters: Sequence[torch.Tensor], seed: int) -> None:
     """Random noise of about a unit in bfloat16's last place on every weight, the same in every run."""
     generator = torch._C.Generator()
     generator.manual_seed(seed)
-    for p in parameters:
+    for p in map(local, parameters):
         noise = _randn(p.shape, generator=generator, device="cpu").mul_(_BF16_UNIT).add_(1)
         p.mul_(_moved_to(noise.to(p.dtype), real_device(p)))
 
 
 def moved(parameters: Sequence[torch.Tensor], before: torch.Tensor) -> torch.Tensor:
     """Return the distance of each parameter from its copy (2-norm), by its sample."""
-    now = [_sample(p.detach()) for p in parameters]
+    own = [local(p.detach()) for p in parameters]
+    now = list(map(_sample, own))
     sizes = [x.numel() for x in now]
-    shares = [p.numel() / max(size, 1) for p, size in zip(parameters, sizes, strict=True)]
+    shares = [p.numel() / max(size, 1) for p, size in zip(own, sizes, strict=True)]
     found = norms(torch.split_with_sizes(torch.cat(_together(now)) - before, sizes))
     return found * _roots(tuple(shares), real_device(found))
 

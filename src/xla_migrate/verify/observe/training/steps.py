@@ -155,7 +155,7 @@ class Tap:
             kind_of_optimizer="" if optimizer is None else type(optimizer).__name__,
             built="" if optimizer is None else self.built.get(optimizer, ""),
             names=names.of(parameters),
-            shapes=[list(p.shape) for p in parameters],
+            shapes=[list(device_values.local(p).shape) for p in parameters],
             trains=[p.requires_grad for p in parameters],
             devices=sorted({str(p.device.type) for p in parameters}),
             redirected=self.redirected,
