@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ...flow.closure import ends, reach
+from ...flow.edges import unpacked, uses
 from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import MODULE, PARAMETERS
@@ -69,37 +70,25 @@ def is_an_action(script: Script, node: ast.AST) -> bool:
 
     `obs, reward, done, _ = env.step(action.item())`.
     """
-    reached = reach([node], lambda current: _uses(script, current))
-    return any(_is_passed_to_an_environment(script, current) for current in reached)
+    start: list[ast.AST] = [node]
+    steps = (_step_of(script, each) for each in reach(start, lambda each: _uses(script, each)))
+    return any(step is not None and _is_unpacked(script, step) for step in steps)
 
 
-def _is_passed_to_an_environment(script: Script, node: ast.AST) -> bool:
-    for child, ancestor in script.upward(node):
-        if isinstance(ancestor, ast.stmt):
-            return False
-        match ancestor:
-            case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
-                is_passed = isinstance(child, (ast.expr, ast.keyword))
-                return is_passed and _is_unpacked(script, ancestor)
-    return False
+def _step_of(script: Script, argument: ast.AST) -> ast.Call | None:
+    """Return `env.step(argument)`."""
+    match script.parent(argument):
+        case ast.Call(func=ast.Attribute(attr="step") as func) as call if func is not argument:
+            return call
+    return None
 
 
 def _uses(script: Script, node: ast.AST) -> list[ast.AST]:
-    """Return the next uses of the value of `node`: calls of its function, reads of its name."""
-    for child, ancestor in script.upward(node):
-        match ancestor:
-            case ast.Call(func=ast.Attribute(attr="step")) if child is not ancestor.func:
-                return []
-            case ast.Return() if (function := script.function(ancestor)) is not None:
-                return [call for call, _ in script.index.calls_of(function.name)]
-            case ast.Assign(targets=targets):
-                names = {n.id for t in targets for n in walk(t) if isinstance(n, ast.Name)}
-                function = script.function(ancestor)
-                uses = (use for name in names for use in script.index.names_in(function, name))
-                return [use for use in uses if isinstance(use.ctx, ast.Load)]
-            case ast.stmt():
-                return []
-    return []
+    """Return the expression that `node` is a part of, and the uses of its value."""
+    parent = script.parent(node)
+    if isinstance(parent, ast.stmt) and isinstance(node, ast.expr):
+        return [*uses(script, node), *(name for name, _ in unpacked(script, node))]
+    return [parent] if parent is not None and _step_of(script, node) is None else []
 
 
 def _is_unpacked(script: Script, call: ast.Call) -> bool:

@@ -147,7 +147,10 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
             if value.kinds & _OTHERS:
                 return False
             named = "loss" in key or key in _TENSORS
-            given = _is_output(script, owner) or script.function(node) in called_in_steps(script)
+            given = script.function(node) in called_in_steps(script) or (
+                (script.runs_accelerated or uses_accelerate(script))
+                and is_computed_from_a_forward(script, owner)
+            )
             if _is_backwarded(script, node) or (named and given):
                 return True
             if "loss" in key and is_handed_a_tensor(script, node):
@@ -178,18 +181,6 @@ def _is_on_host(node: ast.expr) -> bool:
     """Return True for `x.cpu()` and `x.tolist()`."""
     is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     return is_method and name_of(node.func) in _LEAVES - {"to"}  # type: ignore[attr-defined]
-
-
-def _is_output(script: Script, node: ast.Name) -> bool:
-    """True if `node` is what calling a model has given, and nothing else."""
-    reaching = script.reaching(node)
-    if not reaching or not (script.runs_accelerated or uses_accelerate(script)):
-        return False
-    made = [b.whole for b in reaching]
-    return all(
-        isinstance(call, ast.Call) and script.training.is_forward(call, script.index.scope(call))
-        for call in made
-    )
 
 
 def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
