@@ -231,13 +231,10 @@ def is_part_of_a_step(script: Script, loop: Loop) -> bool:
 
     The loop of a meta-learner's own steps, of an attack on the batch, of a penalty: these belong to one graph.
     """
-    if any(
-        isinstance(k, ast.keyword) and k.arg == "create_graph" and not is_literal(k.value, False)
-        for node in loop.body
-        for k in walk(node)
-    ):
-        if not (script.function(loop.node) is None or _updates_weights(script, loop)):
-            return True
+    in_body = [part for node in loop.body for part in walk(node) if isinstance(part, ast.keyword)]
+    is_graph = any(k.arg == "create_graph" and not is_literal(k.value, False) for k in in_body)
+    if is_graph and script.function(loop.node) is not None:
+        return True
     if _gradients_follow(script, loop):
         return True
     by_node = script.training.by_node
@@ -256,31 +253,6 @@ def _gradients_follow(script: Script, loop: Loop) -> bool:
         for call, _ in script.index.calls_of("backward")
         if script.function(call) is function
     )
-
-
-def _updates_weights(script: Script, loop: Loop) -> bool:
-    """True if the loop changes tensors where no gradient sees it: what was differentiated ends there."""
-    return any(
-        _changes_tensors(node) and (_is_of_data(node) or script.training.is_inference(node))
-        for part in loop.body
-        for node in walk(part)
-    )
-
-
-def _changes_tensors(node: ast.AST) -> bool:
-    """`w -= step`, `w = w - step`, `w.sub_(step)`."""
-    if isinstance(node, ast.Call):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        return name.endswith("_") and not name.endswith("__")
-    return isinstance(node, (ast.AugAssign, ast.Assign))
-
-
-def _is_of_data(node: ast.AST) -> bool:
-    """`w.data = ...`, `w.data.sub_(...)`."""
-    changed = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        changed = node.func.value
-    return isinstance(changed, ast.Attribute) and changed.attr == "data"
 
 
 def outermost_places(script: Script, step: ast.Call) -> Iterator[ast.Call]:

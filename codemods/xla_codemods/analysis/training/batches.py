@@ -133,8 +133,7 @@ class Batches:
         if not isinstance(target, ast.Tuple) or len(target.elts) != 2:
             return False
         items = self.script.value(iterated).iterated().items or ()
-        made = self.script.only_value(iterated) or iterated
-        return any(item.has(NUMBER) for item in items[:1]) or _has_enumerate(made)
+        return any(item.has(NUMBER) for item in items[:1])
 
     def _is_zipped(self, loop: LoopNode) -> bool:
         """Return True if the parts of the loop's values may be batches of several loaders: `zip(a, b)`, before `iter` and the like."""
@@ -282,11 +281,7 @@ class Batches:
             return True
         if isinstance(func, ast.Attribute) and func.attr == "to":
             target = call.args[0] if call.args else keyword(call, "device")
-            return (
-                target is not None
-                and not _is_dtype(target)
-                and not self.script.value(target).kinds & {DTYPE, HOST}
-            )
+            return target is not None and not self.script.value(target).kinds & {DTYPE, HOST}
         if isinstance(func, ast.Attribute) and func.attr == "type":
             return self._is_cuda_type(call.args[0]) if call.args else False
         name = name_of(func)
@@ -313,15 +308,6 @@ def _part(path: Sequence[int]) -> Part:
     return path[0] if path and path[0] != ITERATED else None
 
 
-def _has_enumerate(node: ast.expr) -> bool:
-    """True if `enumerate` is the outermost of what yields pairs: `enumerate(x)`, `tqdm(enumerate(x))`."""
-    while isinstance(node, ast.Call) and node.args:
-        if isinstance(node.func, ast.Name) and node.func.id == "enumerate":
-            return True
-        node = node.args[0]
-    return False
-
-
 def _end(node: ast.stmt | ast.expr) -> Place:
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
@@ -340,14 +326,6 @@ def _key(index: ast.expr) -> Part:
 def _walk(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
     for statement in body:
         yield from walk(statement)
-
-
-def _is_dtype(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "torch"
-    )
 
 
 def _is_assigned(assign: ast.AST | None, value: ast.expr) -> bool:

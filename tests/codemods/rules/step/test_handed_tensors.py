@@ -42,8 +42,8 @@ def train(model, criterion, batches, optimizer):
 ASKED = "isinstance(v, torch.Tensor)"
 
 
-def _found(test: str, line: str) -> list[int]:
-    files = {"meters.py": METERS.replace("TEST", test), "train.py": TRAIN.replace("LINE", line)}
+def _found(test: str, line: str, meters: str = METERS) -> list[int]:
+    files = {"meters.py": meters.replace("TEST", test), "train.py": TRAIN.replace("LINE", line)}
     modules = Modules({name: text.encode() for name, text in files.items()})
     data = modules.files["meters.py"]
     found = check(data, Options(), "meters.py", Project(modules, "meters.py"))
@@ -81,6 +81,15 @@ def test_tensors_that_steps_of_other_modules_hand_over(
     test: str, line: str, lines: list[int]
 ) -> None:
     assert _found(test, line) == lines
+
+
+def test_numbers_that_unknown_code_receives_are_read_where_they_come_from() -> None:
+    line, meters = (
+        "logger.update(loss=loss.item())",
+        METERS.replace("self.sums[k] =", "send(v); v ="),
+    )
+    assert _found(ASKED, line, meters) == []
+    assert _found(ASKED, line.replace(".item()", ".detach()"), meters) == [11]
 
 
 @pytest.mark.parametrize(
