@@ -334,7 +334,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "orch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel{flatten_sharded_optim_"
 "state_dict fsdp_modules full_optim_state_dict get_state_dict_type optim_state_dict "
 "optim_state_dict_to_load scatter_full_optim_state_dict set_state_dict_type "
-"shard_full_optim_state_dict sharded_optim_state_dict state_dict_type}"),
+"shard_full_optim_state_dict sharded_optim_state_dict state_dict_type} "
+"torch.distributed.device_mesh|torch.distributed|torch.distributed.tensor{init_device_mesh}"),
 ("distributed.spmd", {'code': 'XLA612', 'name': 'spmd', 'severity': 'info'},
 "file_checks: {begun}"),
 ("distributed.one_process", {'code': 'XLA613', 'name': 'one-process', 'effort': 'medium'},

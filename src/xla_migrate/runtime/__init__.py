@@ -130,6 +130,7 @@ if TYPE_CHECKING:
     from .sparse_matrices import sparse
     from .torch_xla.fully_sharded import FullyShardedDataParallel, fully_shard
     from .torch_xla.lbfgs import LBFGS
+    from .torch_xla.meshes import init_device_mesh
 
 if uses_torch_xla():
     patches.apply("import")
@@ -201,6 +202,7 @@ __all__ = [
     "get_state_dict",
     "helpers",
     "inference_mode",
+    "init_device_mesh",
     "init_distributed_device",
     "init_process_group",
     "is_accelerator",
@@ -324,6 +326,8 @@ def _home_for_this_device(name: str) -> str | None:
     """Return the module of a class: torch's own if torch's works on this device, else the runtime's."""
     if name == "DistributedDataParallel":
         return ".replicas.data_parallel" if uses_torch_xla() else ".eager.data_parallel"
+    if name == "init_device_mesh":
+        return f".{'torch_xla' if uses_torch_xla() else 'eager'}.meshes"
     if name in ("FullyShardedDataParallel", "fully_shard"):
         return f".{'torch_xla' if uses_torch_xla() else 'eager'}.fully_sharded"
     if name == "LBFGS":

@@ -8,9 +8,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from xla_migrate.runtime import _gradients
 from xla_migrate.runtime.eager.fully_sharded import fully_shard
+from xla_migrate.runtime.eager.meshes import init_device_mesh
 
 
 @pytest.fixture
@@ -39,3 +41,11 @@ def test_weights_get_memory_behind_it(group: None) -> None:
     other = nn.Linear(1, 1)
     other(torch.ones(1, 1)).sum().backward()
     assert len(_gradients.to_average(torch.optim.SGD(other.parameters(), lr=0.1))) == 2
+
+
+def test_a_mesh_is_torchs_of_the_devices_in_use(group: None) -> None:
+    mesh = init_device_mesh("cuda", (1,), mesh_dim_names=("dp",))
+    assert mesh.device_type == "cpu"
+    model = nn.Linear(3, 4)
+    fully_shard(model, mesh=mesh["dp"])
+    assert isinstance(model.weight, DTensor)

@@ -57,6 +57,19 @@ def test_what_has_no_counterpart_is_refused(options: dict[str, Any], what: str) 
 
 
 @pytest.mark.usefixtures("marked")
+def test_a_mesh_of_one_dimension_divides_over_all_devices() -> None:
+    mesh = xla.init_device_mesh("cuda", (1,), mesh_dim_names=("dp",))
+    assert mesh["dp"] is mesh
+    model = nn.Linear(2, 2)
+    assert xla.fully_shard(model, mesh=mesh["dp"]) is model
+    assert xla.FullyShardedDataParallel(nn.Linear(2, 2), device_mesh=mesh).module.weight.is_leaf
+    with pytest.raises(KeyError, match="no dimension 'tp'"):
+        mesh["tp"]
+    with pytest.raises(NotImplementedError, match="2 dimensions"):
+        xla.init_device_mesh("cuda", (2, 2))
+
+
+@pytest.mark.usefixtures("marked")
 def test_parameters_on_meta_and_batch_norms_in_mixed_precision_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="meta"):
         xla.FullyShardedDataParallel(nn.Linear(2, 2, device="meta"))

@@ -81,7 +81,8 @@ def test_fully_shard_divides_over_processes_on_the_cpu(mesh: bool) -> None:
     assert torch.equal(fingerprints.weights(parameters), whole)
     before = fingerprints.copies(parameters)
     found = fingerprints.gradients(parameters)
-    assert before is not None and found is not None
+    assert before is not None
+    assert found is not None
     assert found.tolist() == pytest.approx([4 * 6**0.5, 4 * 2**0.5])
     optimizer.step()
     moved = fingerprints.moved(parameters, before)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ...flow.closure import all_ends
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ..inference import library_types
 from ..once import once
 from ..script import Script
 from ..syntax import text_of
-from . import world_sizes
+from . import meshes, world_sizes
 
 _HOMES = (
     "torch.distributed.fsdp.",
@@ -84,7 +86,7 @@ _UNUSUAL = {
         r"_patch_(?:model|optimizer)_state_dict|load_sharded_optimizer_state_dict|rekey_optim_state_dict"
     ),
     _BY_HAND: _OF_SHARDS,
-    "a device mesh": Pattern(r"init_device_mesh|DeviceMesh"),
+    "a device mesh": Pattern(r"DeviceMesh(?:\(|\.from_group)"),
     "hooks of reductions": Pattern(
         r"set_(?:gradient|reduce_scatter)_divide_factor|set_all_reduce_hook|set_custom_(?:all_gather|reduce_scatter)"
         r"|register_fsdp_forward_method"
@@ -164,6 +166,10 @@ def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
             return "unknown options"
         if option == "cpu_offload" and _keeps_on_device(value):
             continue
+        if option in meshes.ARGUMENTS:
+            if _is_over_all_devices(script, value):
+                continue
+            return "a mesh that has several dimensions or other uses"
         if option not in known:
             return f"`{option}`"
         if option == "sharding_strategy" and not isinstance(value, ast.Attribute):
@@ -181,6 +187,15 @@ def _options(script: Script, call: ast.Call) -> Iterator[tuple[str | None, ast.e
         yield from [(None, argument.value)] if written is None else written
 
 
+def _is_over_all_devices(script: Script, mesh: ast.expr) -> bool:
+    """Return True for a mesh of all devices, and for `mesh["dp"]` of one."""
+
+    def parts(node: ast.expr) -> list[ast.expr]:
+        return [node.value] if isinstance(node, ast.Subscript) else sources(script, node)
+
+    return all_ends([mesh], parts, lambda node: meshes.is_over_all_devices(script, node))
+
+
 def _keeps_on_device(offload: ast.expr) -> bool:
     return ast.unparse(offload).endswith(("None", "offload_params=False)"))
 
@@ -191,6 +206,9 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
+    made = script.index.calls_of("init_device_mesh")
+    if not all(meshes.is_over_all_devices(script, call) for call, _ in made):
+        return "a device mesh"
     if _ON_META.search(text) and not _makes_what_is_on_meta(script):
         return "parameters on meta"
     modules, programs = script.project.modules, script.project.programs

@@ -57,6 +57,8 @@ from collections.abc import Iterator
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword
+from ...analysis.training.meshes import is_over_all_devices
+from ...analysis.training.sharding import is_sharded_by_the_runtime
 from ...fallback import leftovers
 from ...finding import HIGH, LOW, WARNING, Finding
 from ...rule import Rule, Unhandled
@@ -80,7 +82,9 @@ _MESHES = tuple(
 @RULE.call(*_MESHES)
 def mesh(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = call.args[0] if call.args else keyword(call, "device_type")
-    if is_literal(device, "cuda"):
+    if is_literal(device, "cuda") and not (
+        is_over_all_devices(script, call) and is_sharded_by_the_runtime(script)
+    ):
         message = "a mesh of CUDA devices fails on XLA: use SPMD (`torch_xla.distributed.spmd`)"
         yield RULE.finding(script, call, message, effort=HIGH)
 

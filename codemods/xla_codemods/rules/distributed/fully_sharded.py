@@ -44,6 +44,23 @@ PyTorch's own, and torchrun starts them.
      main()
 ```
 
+A mesh of all devices (one dimension) that only shards:
+
+```diff
+ from torch.distributed.device_mesh import init_device_mesh
+-from torch.distributed.fsdp import fully_shard
++from xla_migrate import runtime as xla
+
+ def shard(model, world_size):
+-    mesh = init_device_mesh("cuda", (world_size,), mesh_dim_names=("dp",))
++    mesh = xla.init_device_mesh(xla.device_type(), (world_size,), mesh_dim_names=("dp",))
+     for layer in model.layers:
+-        fully_shard(layer, mesh=mesh["dp"])
++        xla.fully_shard(layer, mesh=mesh["dp"])
+-    fully_shard(model, mesh=mesh)
++    xla.fully_shard(model, mesh=mesh)
+```
+
 State dictionaries are complete, whichever `StateDictType` or `StateDictOptions` is requested.
 They are saved as before, with `torch.save` or `torch.distributed.checkpoint`. An optimizer's
 state uses the names of parameters. A module that only saves is rewritten together with the module
@@ -146,7 +163,8 @@ def wrap(model):
 
 ## Limits
 
-These are reported without a fix: CPU offloading, hybrid strategies, meshes, ignored modules,
+These are reported without a fix: CPU offloading, hybrid strategies, meshes of
+several dimensions or for other uses, ignored modules,
 hooks of reductions, other ways to initialise parameters on meta, shards that the script handles
 itself (DTensor, ShardedTensor), losses that are sums, and numbers of processes that XLA613 cannot
 interpret.
@@ -173,6 +191,7 @@ from collections.abc import Iterator
 
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
+from ...analysis.training.meshes import MAKING, device_of, is_over_all_devices
 from ...analysis.training.sharding import (
     CLASS,
     CLASSES,
@@ -209,6 +228,22 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             f"`xla.use_spmd()` and `xla.{name}`"
         )
         yield RULE.finding(script, call, message, effort=HIGH)
+
+
+@RULE.call(*MAKING)
+def meshed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`init_device_mesh("cuda", (world_size,))`, a mesh of all devices that shards a model."""
+    device = device_of(call)
+    if (
+        device is not None
+        and is_over_all_devices(script, call)
+        and is_sharded_by_the_runtime(script)
+    ):
+        edits = [Replace(call.func, f"{script.xla}.init_device_mesh")]
+        if isinstance(device, ast.Constant):
+            edits.append(Replace(device, f"{script.xla}.device_type()"))
+        message = "a mesh of CUDA devices fails on XLA: use `xla.init_device_mesh`"
+        yield RULE.finding(script, call, message, *edits)
 
 
 @RULE.reference(*CLASSES, *FUNCTIONS)

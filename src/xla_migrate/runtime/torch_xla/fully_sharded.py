@@ -16,6 +16,7 @@ from torch import nn
 
 from .._backend import backend
 from . import sharded_casts, sharded_modules, sharded_states, spmd
+from .meshes import AllDevices
 from .modules import xr
 
 Parts = TypeVar("Parts", bound=nn.Module | Iterable[nn.Module])
@@ -226,7 +227,8 @@ def fully_shard(module: Parts, *, mp_policy: Any = None, **options: Any) -> Part
             made them.
         mp_policy: As for torch: parameters, and floating-point inputs and outputs, are cast in forward, and the
             parameters stay as they are. float16 is bfloat16.
-        options: Torch's; ``reshard_after_forward`` and ``shard_placement_fn`` have no effect.
+        options: Torch's; ``reshard_after_forward``, ``shard_placement_fn`` and a ``mesh`` of one dimension have no
+            effect.
 
     Returns:
         ``module``.
@@ -282,7 +284,7 @@ def _check(
             "script, and start it once, with python"
         )
     for name, value in options.items():
-        if value is not None and name not in _WITHOUT_EFFECT:
+        if not (value is None or name in _WITHOUT_EFFECT or isinstance(value, AllDevices)):
             raise NotImplementedError(
                 f"{what}({name}=...) has no counterpart on XLA; remove it, or shard by hand "
                 "with torch_xla.distributed.spmd.mark_sharding"
