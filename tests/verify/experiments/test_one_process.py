@@ -47,6 +47,13 @@ def test_another_loss_or_norm_is_no_proof(loss: float, gradients: list[float]) -
     assert not proven(SHARDS, run("target", whole(loss, gradients)))
 
 
+def test_another_norm_is_no_rounding_if_the_weights_norms_are_unknown() -> None:
+    verdict = compare(
+        *comparable(SHARDS, run("target", whole(1.5, [3.0, 8.0]))), judge_performance=False
+    )
+    assert "the norm of all gradients is 5 in the original" in str(verdict.divergence)
+
+
 def half(loss: float, gradients: list[float]) -> Trace:
     """A process that holds a part of each parameter, by its name."""
     parts = [replace(p, shape=(1,)) for p in PARAMETERS]

@@ -326,8 +326,8 @@ def _norms(x: float, y: float, apart: float) -> str:
 
 
 def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
-    """True if a change of all weights by their own size would change the loss by no more than `allowed`."""
-    if not step.loss or step.gradient_norm is None:
+    """Return True if a change of all weights by their own size would change the loss by no more than `allowed`."""
+    if not step.loss or step.gradient_norm is None or not step.norms:
         return False
     return step.gradient_norm * math.hypot(*step.norms) <= allowed * abs(step.loss)
 
