@@ -283,8 +283,12 @@ def _in_a_callback(script: Script, node: ast.If) -> Iterator[Finding]:
         script.dotted(base) in _CALLBACKS for base in owner.bases
     ):
         return
-    marked = any(MARK in script.training.effects_of([s]) for s in before(script, node))
-    acts = _READS.search(ast.unparse(function)) or "save" in ast.unparse(function)
+    earlier = before(script, node)
+    marked = MARK in script.training.effects_of(earlier)
+    marked = marked or any(_waits(script, part) for s in earlier for part in walk(s))
+    alone = [node, *(after(script, node) if isinstance(node.body[-1], _LEAVES) else ())]
+    text = "\n".join(map(ast.unparse, alone))
+    acts = _READS.search(text) or "save" in text
     if acts and not marked:
         message = "a read or a save in one process launches the step's collectives only there, and all processes wait: mark the step before it in all processes"
         edit = InsertBefore(node, f"{script.xla}.mark_step()")
@@ -302,9 +306,12 @@ def _cuts(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="record")):
             return script.source.mentions("event") and bool(_EVENT.search(ast.unparse(owner)))
-        case ast.Call(func=func):
-            return script.dotted(func) in _WAITS
-    return False
+    return _waits(script, node)
+
+
+def _waits(script: Script, node: ast.AST) -> bool:
+    """Return True for `torch.cuda.synchronize()`, which marks the step on XLA."""
+    return isinstance(node, ast.Call) and script.dotted(node.func) in _WAITS
 
 
 def _synchronised(script: Script) -> bool:

@@ -107,6 +107,7 @@ def test_an_early_return_of_some_replicas(test: str) -> None:
 
 
 CALLBACK = """
+import time
 import torch
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from xla_migrate import runtime as xla
@@ -128,6 +129,8 @@ def train(model, data):
         ("TrainerCallback", "on_step_end", "if not state.is_local_process_zero:\n            return\n        xla.save(model, 'x')", True),
         ("TrainerCallback", "on_step_end", "if args.local_rank in (-1, 0):\n            print(model.head.weight.norm().item())", True),
         ("TrainerCallback", "on_step_end", "if state.is_world_process_zero:\n            self.steps += 1", False),
+        ("TrainerCallback", "on_step_end", "if state.is_world_process_zero:\n            self.steps += 1\n        print(3)", False),
+        ("TrainerCallback", "on_step_end", "torch.cuda.synchronize()\n        self.end = time.time()\n        if state.is_world_process_zero:\n            print(3)", False),
         ("TrainerCallback", "on_step_end", "if state.global_step > 3:\n            control.should_save = True", False),
         ("TrainerCallback", "on_train_end", "if state.is_world_process_zero:\n            xla.save(model, 'x')", False),
         ("object", "on_step_end", "if state.is_world_process_zero:\n            xla.save(model, 'x')", False),
