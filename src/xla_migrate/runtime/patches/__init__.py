@@ -14,7 +14,7 @@ Moment = Literal["import", "torch_xla", "device"]
 
 # When each is applied: with the runtime's import, once torch_xla is imported, once its device is used.
 MODULES: dict[Moment, tuple[str, ...]] = {
-    "import": ("parameter_identity", "bfloat16_numpy"),
+    "import": ("parameter_identity", "host.bfloat16_numpy", "host.log_handler"),
     "torch_xla": (
         "operations.adaptive_pooling",
         "operations.adaptive_softmax",

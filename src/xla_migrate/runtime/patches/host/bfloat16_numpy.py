@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ._versions import Versions
+from .._versions import Versions
 
 VERSIONS = Versions("torch", "2.0")
 

@@ -1,0 +1,1 @@
+"""Changes of what the host does: arrays of numpy, log records."""
