@@ -259,6 +259,8 @@ def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
     if _is_always(script, node.test, not is_body):
         return True
     block = node.body if is_body else node.orelse
+    if STEP in script.training.effects_of(block):
+        return False  # `if (i + 1) % accumulate == 0: optimizer.step()`: the step itself
     leaves = (_leaves(script, s) or is_an_exit(script, getattr(s, "value", s)) for s in block)
     if any(leaves):
         return True

@@ -106,9 +106,10 @@ from collections.abc import Iterator
 from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.cutting import is_on_device, length_of, moving_part
-from ...analysis.training.tensors.computed import is_state
+from ...analysis.training.shapes.lengths import may_be_on_device
+from ...analysis.training.tensors.computed import computing, is_state
 from ...edits import ReplaceStatement
-from ...finding import MEDIUM, WARNING, Finding
+from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -147,7 +148,14 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
         return False
     if isinstance(node, ast.Attribute) and is_state(script, node):
         return script.runs_accelerated
-    return is_on_device(script, node, target.slice)
+    if is_on_device(script, node, target.slice):
+        return True
+    is_tensor = isinstance(target.slice, ast.Tuple)  # no list takes several indices
+    return (
+        is_tensor
+        and script.function(target) in computing(script)
+        and may_be_on_device(script, node)
+    )
 
 
 def _may_be_a_list(script: Script, node: ast.expr) -> bool:
@@ -181,6 +189,10 @@ def _of_target(
     if length is not None and isinstance(part, ast.Slice) and part.lower is not None:
         holes = (target.value, part.lower, assign.value, length)
         edit = ReplaceStatement(assign, put + ", length={3})", holes)
-        yield RULE.finding(script, target, _MESSAGE, edit)
+        # A number fills a slice that ends beyond the tensor; `xla.put` raises an exception there.
+        is_sure = not isinstance(assign.value, ast.Constant) or counters.stays_inside(
+            target.value, dim, part.lower, length
+        )
+        yield RULE.finding(script, target, _MESSAGE, edit, safety=SAFE if is_sure else UNSAFE)
         return
     yield RULE.finding(script, target, _MESSAGE)

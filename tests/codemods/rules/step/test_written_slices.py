@@ -71,3 +71,32 @@ def test_a_slice_that_is_written_to_stays(line: str) -> None:
 def test_one_that_is_read_is_one_that_moves(line: str) -> None:
     source = LOOP.format(line=line.replace("; ", "\n        "))
     assert "xla.narrow(buf, 0, i, 8)" in migrated(source)
+
+
+def test_masks_at_drawn_places_in_what_a_model_computes() -> None:
+    """SpecAugment: each step has other places, so each step compiles."""
+    source = """
+    import random
+    import torch
+    from torch import nn
+
+    class Mask(nn.Module):
+        def forward(self, x):
+            for b in range(x.size(0)):
+                n = torch.randint(0, 5, (1,)).item()
+                start = random.randint(0, x.size(2) - n)
+                x[b, :, start : start + n] = 0
+            first = int(torch.randint(0, 9, (1,)))
+            x[:, first : first + 2] = 0
+            x[:, 3:5] = 0
+            return x
+
+    def train(loader, optimizer):
+        model = nn.Sequential(Mask(), nn.Linear(4, 4)).cuda()
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    assert [line for line, code in findings(source) if code == "XLA519"] == [11, 13]

@@ -15,6 +15,7 @@ from ...scopes import Binding, FunctionNode
 from ...script import Script
 from ...syntax import unparsed
 from ..acting import acts
+from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
 from .counting import FEW, counts
@@ -196,7 +197,10 @@ class Counters:
         )
 
     def _is_in_a_loop(self, node: ast.AST) -> bool:
-        return any(ancestor in self.loops for ancestor in self.script.ancestors(node))
+        """Return True if `node` runs in each turn: in such a loop, or in what a model computes."""
+        if any(ancestor in self.loops for ancestor in self.script.ancestors(node)):
+            return True
+        return self.script.function(node) in computing(self.script)
 
     # Bounds.
 

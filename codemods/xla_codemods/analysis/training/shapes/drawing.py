@@ -33,8 +33,11 @@ _TENSORS = frozenset(f"torch.{name}" for name in "rand randint randn randperm".s
 
 
 def is_drawing(script: ParsedFile, call: ast.Call) -> bool:
-    """`random.randint(0, 9)`, `torch.randint(0, 9, (1,)).item()`."""
+    """`random.randint(0, 9)`, `torch.randint(0, 9, (1,)).item()`, `int(torch.randint(0, 9, (1,)))`."""
     func = call.func
+    match call:
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Call(func=drawn)]):
+            return script.dotted(drawn) in _TENSORS
     if isinstance(func, ast.Attribute) and func.attr == "item" and isinstance(func.value, ast.Call):
         return script.dotted(func.value.func) in _TENSORS
     return script.dotted(func) in _NUMBERS

@@ -42,11 +42,12 @@ def _is_cut(script: Script, node: ast.expr, whole: ast.expr, bounds: list[ast.ex
         bool(lengths)
         and not any(is_device_tensor(script, bound) for bound in lengths)
         and (node in in_each_step(script) or script.function(node) in computing(script))
-        and _is_on_device(script, whole)
+        and may_be_on_device(script, whole)
     )
 
 
-def _is_on_device(script: Script, whole: ast.expr) -> bool:
+def may_be_on_device(script: Script, whole: ast.expr) -> bool:
+    """Return True if `whole` is a tensor of the device, or what a step receives and may be one."""
     while isinstance(whole, ast.Subscript):
         whole = whole.value
     kinds = script.value(whole).kinds
