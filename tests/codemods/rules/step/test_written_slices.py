@@ -100,3 +100,31 @@ def test_masks_at_drawn_places_in_what_a_model_computes() -> None:
             optimizer.step()
     """
     assert [line for line, code in findings(source) if code == "XLA519"] == [11, 13]
+
+
+def test_a_mask_that_is_updated_in_each_turn_is_no_position() -> None:
+    """`xla.put` would take True and False for positions."""
+    source = """
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        @torch.no_grad()
+        def generate(self, ids, n, eos):
+            done = torch.zeros(ids.size(0), dtype=torch.bool, device=ids.device)
+            for _ in range(n):
+                token = torch.argmax(self(ids)[:, -1], -1)
+                token[done] = eos
+                done |= token == eos
+                ids = torch.cat([ids, token[:, None]], 1)
+            return ids
+
+    def train(loader, optimizer):
+        model = Model().cuda()
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    assert [code for line, code in findings(source) if line == 11] == ["XLA504"]

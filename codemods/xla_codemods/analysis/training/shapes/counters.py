@@ -9,7 +9,7 @@ from functools import cached_property
 from ....flow.calls import argument, callers, passed
 from ....flow.closure import reach, without_fault
 from ...devices.specs import last_name
-from ...inference.values import NUMBER
+from ...inference.values import NUMBER, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...scopes import Binding, FunctionNode
 from ...script import Script
@@ -21,6 +21,7 @@ from ..training import FORWARD, TRAINING
 from .counting import FEW, counts
 from .drawing import draws_an_array, gives_drawn, is_drawing
 
+_OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
 
 
@@ -191,6 +192,8 @@ class Counters:
         loop = next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
         if loop not in self.loops or not isinstance(augment.target, ast.Name):
             return False
+        if isinstance(augment.op, _OF_SETS) or self.script.value(augment.target).has(TENSOR):
+            return False  # `done |= token == eos`
         return not any(
             b.how == "assign" and self.script.parent(self.script.statement(b.node)) is loop
             for b in self.script.bindings(augment.target)

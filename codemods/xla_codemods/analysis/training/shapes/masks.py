@@ -14,6 +14,7 @@ from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
 from ...nodes import walk
+from ...scopes import Binding
 from ...script import Script
 from ...syntax import keyword
 from ..tensors.device_tensors import may_be_read
@@ -45,12 +46,20 @@ def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
             return [whole]
         case ast.Name():
             bindings = script.reaching(node)
-            values: list[ast.expr | None] = [binding.whole for binding in bindings]
+            values = [_whole(binding) for binding in bindings]
             if all(binding.how == "parameter" for binding in bindings):
                 values = passed(script, script.function(node), node.id)
             known = [value for value in values if value is not None]
             return known if len(known) == len(values) else []
     return []
+
+
+def _whole(binding: Binding) -> ast.expr | None:
+    """Return the value that `binding` assigns, or combines with the mask before: `done |= token == eos`."""
+    match binding.node:
+        case ast.AugAssign(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), value=value):
+            return value
+    return binding.whole
 
 
 def _is_truth(script: Script, node: ast.expr) -> bool:
