@@ -386,13 +386,13 @@ def joined(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.file
 def masked(script: Script) -> Iterator[Finding]:
-    """`x[mask]`, read or written, and `x[:, mask]`, read."""
+    """`x[mask]` and `x[:, mask]`, read or written."""
     nodes = [node for node, _ in script.index.of(ast.Subscript)]
     taken: set[ast.AST | None] = (
         set()
     )  # what edits take away: `dist[mask]` of `best[mask] = dist[mask]`
     for node in nodes:
-        if isinstance(node.ctx, ast.Store) and _indices(node) == [node.slice]:
+        if isinstance(node.ctx, ast.Store):
             for finding in _written(script, node):
                 statement = script.parent(node)
                 if finding.edits and isinstance(statement, ast.Assign):
@@ -507,7 +507,10 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
     """`x[x < 0] = 0`, `x[mask] = y[mask]`."""
     message = "an assignment with a mask reads the mask from the device"
     around = script.parent(node)
+    indices = _indices(node)
+    is_whole = indices == [node.slice]
     statement = around if isinstance(around, ast.Assign) and around.targets == [node] else None
+    statement = statement if is_whole else None
     if statement is not None:
         own = is_about(node.slice, node.value) and _is_whole_number(statement.value)
         if own and _is_computed(script, node.value):
@@ -520,12 +523,13 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
         function is not None and is_of_an_operation(script, function)
     )
     if (
-        is_mask(script, node.slice)
+        any(is_mask(script, index) for index in indices)
         and (is_tensor or is_given(script, node.value))
         and _is_repeated(script, node)
     ):
         edits = _assigned(script, statement, node) if is_tensor and statement is not None else ()
-        yield RULE.finding(script, node, f"{message}: use `xla.assign`, or `torch.where`", *edits)
+        instead = "`xla.assign`, or `torch.where`" if is_whole else "`torch.where`"
+        yield RULE.finding(script, node, f"{message}: use {instead}", *edits)
 
 
 def _assigned(script: Script, statement: ast.Assign, place: ast.Subscript) -> Iterator[Edit]:

@@ -128,3 +128,31 @@ def test_a_mask_that_is_updated_in_each_turn_is_no_position() -> None:
             optimizer.step()
     """
     assert [code for line, code in findings(source) if line == 11] == ["XLA504"]
+
+
+def test_a_mask_next_to_slices_is_read_when_it_is_written_to() -> None:
+    """Dead codes of a codebook: `self.embed[:, dead] = ...`."""
+    source = """
+    import torch
+    from torch import nn
+
+    class Quantizer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("embed", torch.randn(4, 8))
+            self.register_buffer("size", torch.zeros(8))
+
+        def forward(self, x):
+            dead = self.size < 0.5
+            self.embed.data[:, dead] = x.t()
+            self.embed[:, 2] = 0
+            return x
+
+    def train(loader, optimizer):
+        model = Quantizer().cuda()
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+    """
+    assert [line for line, code in findings(source) if code == "XLA504"] == [13]
