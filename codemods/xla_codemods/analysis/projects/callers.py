@@ -292,7 +292,16 @@ def _hands_a_tensor(call: Call) -> bool:
         if home.value(argument).has(TENSOR) or ast.unparse(argument) in home.cached(_losses):
             return True
     spread = [k.value for k in call.node.keywords if k.arg is None]
-    return any(_is_called_losses(s, home) and not home.value(s).fields for s in spread)
+    return any(_has_tensors(s, home) for s in spread)
+
+
+def _has_tensors(spread: ast.expr, home: Index) -> bool:
+    """Return True if a value of the dictionary `spread` is a tensor, or if it is called losses and nothing is known."""
+    value = home.value(spread)
+    known = [*(value.fields or {}).values(), *([value.element] if value.element else [])]
+    if any(each.has(TENSOR) for each in known):
+        return True
+    return _is_called_losses(spread, home) and not value.fields
 
 
 def _is_called_losses(spread: ast.expr, home: Index) -> bool:

@@ -55,6 +55,13 @@ def _found(test: str, line: str, meters: str = METERS) -> list[int]:
     [
         (ASKED, "logger.update(loss=loss.detach())", [11]),
         (ASKED, "logger.update(lr=0.1, **losses_reduced)", [11]),
+        (ASKED, "out = {'acc': loss.detach(), 'n': 3}; logger.update(**out)", [11]),
+        (ASKED, "out = {'acc': 0.5, 'n': 3}; logger.update(**out)", []),
+        (
+            ASKED,
+            "logger.update(**{k: v.detach().mean() for k, v in {'a': torch.ones(3, device=device)}.items()})",
+            [11],
+        ),
         ("torch.is_tensor(v) and k != 'lr'", "logger.update(loss=loss.detach())", [11]),
         ("isinstance(v, (torch.Tensor, torch.nn.Parameter))", "logger.update(loss=loss)", [11]),
         # for which the tensor is handed over
