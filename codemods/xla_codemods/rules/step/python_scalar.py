@@ -67,6 +67,7 @@ from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
 from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...flow.closure import reach
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
 
@@ -168,15 +169,17 @@ def by_chance(script: Script) -> Iterator[Finding]:
 
 
 def _is_drawn(script: Script, test: ast.expr) -> bool:
-    for part in walk(test):
-        if isinstance(part, ast.Call) and is_drawing(script, part):
-            return True
-        if isinstance(part, ast.Name):
-            for binding in script.bindings(part):
-                if binding.how == "assign" and isinstance(binding.value, ast.Call):
-                    if is_drawing(script, binding.value):
-                        return True
-    return False
+    """Return True if a number that is drawn decides `test`, also through names: `force = random.random() < ratio`."""
+
+    def step(node: ast.expr) -> list[ast.expr]:
+        if isinstance(node, ast.Call):
+            return []
+        if isinstance(node, ast.Name):
+            return [b.whole for b in script.reaching(node) if b.whole is not None]
+        return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+    parts = (*walk(test), *reach([test], step))
+    return any(isinstance(part, ast.Call) and is_drawing(script, part) for part in parts)
 
 
 def _computes(script: Script, node: ast.If | ast.IfExp) -> bool:

@@ -149,6 +149,8 @@ def test_what_stands_behind_other_tests_is(test: str) -> None:
 def test_a_step_that_is_chosen_by_chance_is_found(test: str) -> None:
     assert "XLA510" in codes(f"if {test}:\n    x = x.flip(-1)\nloss = model(x).mean()")
     assert "XLA510" in codes(f"z = x.flip(-1) if {test} else x\nloss = model(z).mean()")
+    named = f"flips = {test}\nz = x.flip(-1) if flips and cfg.flip else x\nloss = model(z).mean()"
+    assert "XLA510" in codes(named)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +158,7 @@ def test_a_step_that_is_chosen_by_chance_is_found(test: str) -> None:
     [
         "if random.random() < ratio:\n    print('hello')\nloss = model(x).mean()",
         "n = random.random()\nloss = model(x).mean() * n",
+        "loss = model(x * random.random()).mean()\nif cfg.flip(loss):\n    x = x.flip(-1)",
         "if cfg.flip:\n    x = x.flip(-1)\nloss = model(x).mean()",
     ],
 )
