@@ -171,6 +171,13 @@ def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> a
     return argument_for(name, function, call, skip_self=is_method)
 
 
+def receivers(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls that receive `function` as an argument: `Engine(step)`."""
+    names = (name for name, _ in file.index.names(function.name) if named(file, name) is function)
+    given = (call_with(file, name) for name in names)
+    return [call for call in given if call is not None]
+
+
 def call_with(file: File, node: ast.AST) -> ast.Call | None:
     """Return the call that has the argument `node`."""
     around = file.parent(node)

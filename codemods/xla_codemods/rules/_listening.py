@@ -223,7 +223,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("step.optimizer_step", {'code': 'XLA501', 'name': 'optimizer-step', 'severity': 'warning', 'shows_accelerator': False, 'of_step': 'step', 'of_what_runs': True},
 "file_checks: {optimizer_step}"),
 ("step.step_mark", {'code': 'XLA502', 'name': 'step-mark', 'shows_accelerator': False, 'of_step': 'mark', 'of_what_runs': True},
-"file_checks: {after_optimizer_steps in_other_loops before_reads_of_actions}"),
+"file_checks: {after_optimizer_steps in_other_loops in_evaluations_of_engines "
+"before_reads_of_actions}"),
 ("step.host_sync", {'code': 'XLA503', 'name': 'host-sync', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_step': 'turn', 'defers': True, 'of_what_runs': True},
 "file_checks: {host_sync}"),
 ("step.dynamic_shape", {'code': 'XLA504', 'name': 'dynamic-shape', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},

@@ -25,6 +25,7 @@ from ..scopes import FunctionNode
 from ..script import Script
 from ..syntax import evaluated, is_literal, name_of, returned
 from .acting import unmarked_evaluations
+from .engines import is_step_of_an_engine
 from .tensors.computed import computing
 from .training import BACKWARD, STEP, TRAINING
 
@@ -109,7 +110,7 @@ def _is_a_step_for_others(script: Script, function: ast.FunctionDef) -> bool:
         names = {n.id for n in walk(call.func) if isinstance(n, ast.Name)}
         if names & handed and script.function(call) is function:
             return True
-    return not _is_named(script, function)
+    return not _is_named(script, function) or is_step_of_an_engine(script, function)
 
 
 def _accumulates(script: Script, function: ast.FunctionDef) -> bool:

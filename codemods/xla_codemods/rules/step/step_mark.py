@@ -134,6 +134,7 @@ from ...analysis.training.acting import (
     outermost_places,
     unmarked_evaluations,
 )
+from ...analysis.training.engines import evaluations_of_engines
 from ...analysis.training.host_reads.fetching import made_later
 from ...analysis.training.ranks.divergence import has_replicas, may_be_alone, separates
 from ...analysis.training.reads_behind import marked_after, read_after, reads, reads_in_each_turn
@@ -376,6 +377,14 @@ def in_other_loops(script: Script) -> Iterator[Finding]:
                 *_before_read(script, loop),
                 severity=WARNING if fetches else None,
             )
+
+
+@RULE.file
+def in_evaluations_of_engines(script: Script) -> Iterator[Finding]:
+    """`Engine(evaluate)`, whose loop over the batches is in another module or in a library."""
+    for function in () if uses_accelerate(script) else evaluations_of_engines(script):
+        if MARK not in script.training.function_effects(function):
+            yield RULE.finding(script, function, _AS_ONE, *_behind(script, function.body[-1]))
 
 
 @RULE.file

@@ -960,3 +960,39 @@ class Trainer:
             self.train_batch(x.cuda())
 """
     assert "mark_step" not in migrated(source).partition("def fit")[0]
+
+
+ENGINES = """import torch
+from engine import Engine, Lookup
+
+def build(model, optimizer, device):
+    def step(engine, batch):
+        loss = model(batch.to(device)).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def evaluate(engine, batch):
+        return model(batch.to(device)).argmax(1)
+
+    {calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "codes"),
+    [
+        ("return Engine(step), Engine(evaluate)", ["XLA502", "XLA503", "XLA502"]),
+        ("return Engine(step), Lookup(evaluate)", ["XLA502", "XLA503"]),
+        ("return Engine(step), evaluate", ["XLA502", "XLA503"]),
+    ],
+)
+def test_functions_that_an_engine_calls_for_each_batch(calls: str, codes: list[str]) -> None:
+    """The loops are elsewhere: a step reads in each of them, and an evaluation is marked at its end."""
+    source = ENGINES.format(calls=calls)
+    found = [code for _, code in findings(source) if code in {"XLA502", "XLA503"}]
+    assert found == codes
+    is_marked = "argmax(1)\n        xla.mark_step()\n        return result" in migrated(source)
+    assert is_marked is (len(codes) == 3)
