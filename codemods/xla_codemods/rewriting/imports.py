@@ -56,6 +56,7 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
     line = after_imports(source.tree, script)
     lines = list(source.lines)
     imports = [node for node in source.tree.body if isinstance(node, _IMPORTS)]
+    library = _among_the_library(wanted, imports, line)
     if not imports:
         while line and not lines[line - 1].strip():
             line -= 1  # where those were that are gone
@@ -66,7 +67,27 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
     if line and not lines[line - 1].endswith(("\n", "\r")):
         lines[line - 1] += source.newline
     lines[line:line] = [text + source.newline for text in wanted]
+    for place, text in reversed(library):
+        lines[place:place] = [text + source.newline]
     return "".join(lines)
+
+
+def _among_the_library(
+    wanted: list[str], imports: Sequence[ast.Import | ast.ImportFrom], line: int
+) -> list[tuple[int, str]]:
+    """Move the imports of the standard library out of `wanted`: each with the line after which isort places it.
+
+    They stay if the file has no such imports before `line`.
+    """
+    own = [node for node in imports if last_line(node) <= line and _is_of_the_library(node)]
+    own = [node for node in own if getattr(node, "module", "") != "__future__"]
+    found = []
+    for text in [text for text in wanted if own and _is_of_the_library(ast.parse(text).body[0])]:
+        wanted.remove(text)
+        later = (n for n in own if isinstance(n, ast.ImportFrom) or ast.unparse(n) > text)
+        place = next((first_line(node) - 1 for node in later), last_line(own[-1]))
+        found.append((place, text))
+    return found
 
 
 def _set_apart(wanted: list[str], source: Source, line: int, script: ParsedFile) -> None:

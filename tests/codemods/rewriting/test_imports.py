@@ -290,3 +290,26 @@ def test_a_test_around_an_import_that_goes_with_its_try_goes_too() -> None:
     )
     assert "args.fp16" not in after
     assert "pass" not in after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import os\nfrom time import time\n\nimport torch\n",
+         f"import contextlib\nimport os\nfrom time import time\n\nimport torch\n{IMPORT}"),
+        ("import argparse\nimport os\n\nimport torch\n",
+         f"import argparse\nimport contextlib\nimport os\n\nimport torch\n{IMPORT}"),
+        ("import argparse\n\nimport torch\n",
+         f"import argparse\nimport contextlib\n\nimport torch\n{IMPORT}"),
+        ("from __future__ import annotations\n\nimport torch\n",
+         f"from __future__ import annotations\n\nimport torch\nimport contextlib\n{IMPORT}"),
+    ],
+)  # fmt: skip
+def test_modules_of_the_library_go_to_their_section(before: str, after: str) -> None:
+    before = before.replace("import torch", "from functools import partial\nimport torch")
+    used = (
+        "def f(copy):\n    context = partial(torch.cuda.stream, torch.cuda.Stream())\n"
+        "    with context():\n        copy(os, time, argparse)\n"
+    )
+    result = migrated(before + used)
+    assert result.startswith(after.replace(IMPORT, ""))
