@@ -84,6 +84,11 @@ _SPECIAL = "bessel_j0 erfcx i0e i1 log_ndtr ndtri zeta".split()
 _DISTRIBUTIONS = (
     "Beta Binomial Cauchy Chi2 Dirichlet Gamma LowRankMultivariateNormal MultivariateNormal NegativeBinomial Poisson StudentT"
 ).split()
+# Distributions whose `log_prob` falls back, too.
+_SOLVING = (
+    "torch.distributions.LowRankMultivariateNormal",
+    "torch.distributions.MultivariateNormal",
+)
 # What falls back, as measured with torch_xla 2.9 (tests/codemods/rules/test_torch_xla.py runs each).
 FUNCTIONS = (
     *(f"torch.linalg.{name}" for name in _LINALG),
@@ -116,8 +121,11 @@ def _message(name: str) -> str:
 
 @RULE.call(*FUNCTIONS)
 def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if _is_computed_each_time(script, call) and any(may_be_read(script, a) for a in call.args):
-        yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
+    name = script.dotted(call.func, scope) or ""
+    in_turn = _is_computed_each_time(script, call)
+    is_read = in_turn and any(may_be_read(script, a) for a in call.args)
+    if is_read or (not in_turn and _is_a_kept_prior(script, call, name)):
+        yield RULE.finding(script, call, _message(name))
 
 
 @RULE.method(*METHODS)
@@ -130,6 +138,13 @@ def method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
 def module(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if script.is_trained and script.runs_accelerated and _is_kept(script, call):
         yield RULE.finding(script, call, _message(script.dotted(call.func, scope) or ""))
+
+
+def _is_a_kept_prior(script: Script, call: ast.Call, name: str) -> bool:
+    """Return True for `self.prior = MultivariateNormal(...)` of a module: `log_prob` solves a system in each step."""
+    if name not in _SOLVING or not (script.is_trained and script.runs_accelerated):
+        return False
+    return script.is_in_a_module(call) and isinstance(script.parent(call), ast.Assign)
 
 
 def _is_kept(script: Script, call: ast.Call) -> bool:

@@ -80,6 +80,11 @@ def test_modules(made: str) -> None:
     assert found(made=made) == 1
 
 
+def test_a_prior_that_a_module_keeps() -> None:
+    made = "self.prior = torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2))"
+    assert found(made=made) == 1
+
+
 @pytest.mark.parametrize(
     "parts",
     [
@@ -95,6 +100,7 @@ def test_modules(made: str) -> None:
         {"before": "make = lambda: nn.Fold(8, 3)"},
         {"before": "torch.median(torch.ones(4).cuda())"},
         {"computed": "x = x.unfold(1, 2, 1)"},  # `x` may be anything
+        {"made": "self.prior = torch.distributions.Normal(torch.zeros(2), torch.ones(2))"},
         {"made": "self.pool = nn.AdaptiveAvgPool2d((7, 7))"},
         {"made": "self.layer = nn.utils.spectral_norm(nn.Linear(4, 4))"},
     ],
