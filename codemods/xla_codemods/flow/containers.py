@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from ..analysis.syntax import text_of, unparsed
+from ..analysis.syntax import name_of, text_of, unparsed
 from .calls import File, callers, class_of_self
 from .closure import reach
 from .edges import sources
 
 ANY = ""  # stands for all keys
 _LONGEST = 4  # keys of a nested entry; `d = d["next"]` leads to ever more
+_ORDERING = frozenset({"list", "reversed", "sorted", "tuple"})
 _COPIES = frozenset({"dict", "OrderedDict", "copy", "deepcopy"})
 
 _Place = tuple[
@@ -34,11 +35,22 @@ def dictionaries(file: File, node: ast.Name) -> list[ast.expr]:
     """Return the dictionaries over whose values a loop gives them to `node`."""
     found = []
     for binding in file.reaching(node):
-        match binding.how, binding.value:
-            case "for", ast.Call(func=ast.Attribute(value=owner, attr="items" | "values" as view)):
+        iterated = binding.value if binding.how == "for" else None
+        match view_below(iterated, _ORDERING):
+            case ast.Call(func=ast.Attribute(value=owner, attr=view)):
                 if binding.path[1:] == ((1,) if view == "items" else ()):
                     found.append(owner)
     return found
+
+
+def view_below(node: ast.AST | None, wrappers: Collection[str]) -> ast.Call | None:
+    """Return `d.items()` or `d.values()` of `sorted(d.items())`, below calls of `wrappers`."""
+    while isinstance(node, ast.Call) and name_of(node.func) in wrappers and node.args:
+        node = node.args[0]
+    match node:
+        case ast.Call(func=ast.Attribute(attr="items" | "values")):
+            return node
+    return None
 
 
 def iterates_keys(file: File, loop: ast.AST) -> bool:

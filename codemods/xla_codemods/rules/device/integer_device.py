@@ -134,6 +134,7 @@ _MESSAGE = (
     "PyTorch treats a number as a CUDA device, which fails on an XLA host: use `xla.xla_device`"
 )
 
+_CURRENT = "torch.cuda.current_device"
 _NAMED = (ast.Name, ast.Attribute, ast.Constant)
 _COUNTED = (*_NAMED, ast.BinOp, ast.Subscript)  # `rank % count`, `args.device_ids[0]`
 _OF_OTHERS = "the number of a CUDA device is passed to a function from another package, which fails on an XLA host if it uses the number as a device: pass `xla.xla_device()`"
@@ -303,8 +304,9 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:
-    if _is_said_to_be_another(script, index):
-        return
+    is_current = isinstance(index, ast.Call) and script.dotted(index.func) == _CURRENT
+    if is_current or _is_said_to_be_another(script, index):
+        return  # XLA102 makes a device of the current one
     if _is_of_tensor(script, index, script.index.scope(index)):
         yield _of_tensor(script, index)
     elif script.devices.is_index(index) and not script.cached(Numbers).is_given_as_device(index):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, check
+from xla_codemods.engine import Options, check, migrate
 
 METERS = """import torch
 
@@ -245,3 +245,10 @@ def train(model, batches, optimizer):
 def test_named_arguments_that_are_tensors(given: str, lines: list[int]) -> None:
     found = check(SPREAD.format(given=given).encode(), Options())
     assert [finding.line for finding in found if finding.code == "XLA503"] == lines
+
+
+@pytest.mark.parametrize("walked", ["losses.items()", "sorted(losses.items())"])
+def test_reads_of_the_entries_of_a_dictionary_are_deferred(walked: str) -> None:
+    text = BASE.replace("losses.items()", walked) + "import torch\n" + HEIR.format(value="loss")
+    result = migrate(text.encode(), Options()).data.decode()
+    assert "numbers[name] = xla.item(value.mean())" in result

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.closure import reach
+from ....flow.containers import view_below
 from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk
 from ...script import Script
-from ...syntax import name_of, position
+from ...syntax import position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .calls import is_unknown_item, made_later, refuse_shown_as_written
@@ -23,6 +24,7 @@ from .read_numbers import is_of_one, may_be_an_integer, number_of, tensor_of
 
 _REPEATING = (*LOOPS, *COMPREHENSIONS, ast.Lambda)
 _ARRIVED = f"{RUNTIME}.arrived"
+_WRAPPERS = frozenset({"enumerate", "list", "reversed", "sorted", "tuple"})
 _SHORT = 60  # characters of a line that a message repeats
 
 
@@ -129,12 +131,9 @@ def _repeats(script: Script, node: ast.AST) -> bool:
 
 
 def _is_over_entries(loop: ast.AST) -> bool:
-    """Return True for `for key, value in losses.items()`, also in a comprehension."""
+    """Return True for `for key, value in sorted(losses.items())`, also in a comprehension."""
     around = loop.generators if isinstance(loop, COMPREHENSIONS) else [loop]
-    views = (getattr(each, "iter", None) for each in around)
-    return all(
-        isinstance(view, ast.Call) and name_of(view.func) in {"items", "values"} for view in views
-    )
+    return all(view_below(getattr(each, "iter", None), _WRAPPERS) for each in around)
 
 
 def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:
