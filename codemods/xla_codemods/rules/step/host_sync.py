@@ -182,6 +182,24 @@ def train(model, batches, optimizer, schedule):
             print(loss.item())
 ```
 
+The gradient of a tensor that is created on the host is copied to the host:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(net, optimizer, points):
+    device = xla.xla_device()
+    x = torch.tensor(points, requires_grad=True).float().to(device)  # XLA503
+    t = torch.tensor(points).to(device).requires_grad_()
+    for _ in range(1000):
+        loss = net(x, t).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+```
+
 ## Limits
 
 A read is deferred if the rule can follow the uses of its value in every step:
@@ -208,15 +226,18 @@ import ast
 from collections.abc import Iterator
 
 from ...analysis.frameworks.lightning_modules import is_lightnings
+from ...analysis.inference.values import ACCEL
+from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import name_of
+from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step
+from ...analysis.training.tensors.given import KEEPING
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
-from ...rule import Rule
+from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 RULE = Rule(
@@ -234,6 +255,8 @@ RULE = Rule(
 _ACTION = ", because the environment needs the action, and XLA launches a graph for each action: act in several environments at once, or with a copy of the model on the CPU"
 # Reasons about values that functions return, or attributes that other code reads.
 _CALLERS = Pattern(r"to unknown callers$|^other modules read")
+_LEAF = "the tensor that requires gradients is on the host, and each backward pass copies its gradient there: create it on the device (`device=...`), or call `.requires_grad_()` after the move"
+_KEEPING_GRADIENTS = KEEPING | {"double", "float"}
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -256,6 +279,47 @@ def host_sync(script: Script) -> Iterator[Finding]:
         message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
+
+
+@RULE.node(ast.keyword, named=("requires_grad",))
+def leaf_on_the_host(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
+    """`torch.tensor(x, requires_grad=True).to(device)`."""
+    call = script.parent(argument)
+    is_leaf = isinstance(call, ast.Call) and keyword(call, "device") is None
+    if is_leaf and is_literal(argument.value, True) and _is_moved_on(script, call):
+        yield RULE.finding(script, argument, _LEAF)
+
+
+@RULE.method("requires_grad_")
+def made_a_leaf_on_the_host(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
+    """`torch.rand(4).requires_grad_().to(device)`."""
+    if not script.value(call.func.value).has(ACCEL) and _is_moved_on(script, call):
+        yield RULE.finding(script, call, _LEAF)
+
+
+def _is_moved_on(script: Script, leaf: ast.AST | None) -> bool:
+    """Return True if the result of `leaf` is moved to the device in its expression, and keeps its gradient."""
+    if not (script.is_trained and script.runs_accelerated):
+        return False
+    moved = False
+    around = script.parent(leaf) if leaf is not None else None
+    while isinstance(around, ast.Attribute):
+        call = script.parent(around)
+        if not isinstance(call, ast.Call) or around.attr not in _KEEPING_GRADIENTS:
+            return False
+        moved = moved or (around.attr in {"cuda", "to"} and script.value(call).has(ACCEL))
+        around = script.parent(call)
+    is_parameter = isinstance(around, ast.Call) and name_of(around.func) == "Parameter"
+    return moved and not is_parameter and _is_for_steps(script, around)
+
+
+def _is_for_steps(script: Script, around: ast.AST | None) -> bool:
+    """Return True if `around` stores an attribute, or stands in code that computes gradients of all leaves."""
+    function = script.function(around) if around is not None else None
+    if isinstance(around, ast.Assign) and isinstance(around.targets[0], ast.Attribute):
+        return True
+    backward = (call for call, _ in script.index.calls_of("backward"))
+    return function is None or any(script.function(call) is function for call in backward)
 
 
 def _without_check(script: Script, node: ast.AST) -> str:
