@@ -62,7 +62,7 @@ from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
-from ...analysis.training.shapes.drawing import is_drawing
+from ...analysis.training.shapes.drawing import draws_a_tensor, is_drawing
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
@@ -179,7 +179,8 @@ def _is_drawn(script: Script, test: ast.expr) -> bool:
         return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
     parts = (*walk(test), *reach([test], step))
-    return any(isinstance(part, ast.Call) and is_drawing(script, part) for part in parts)
+    calls = (part for part in parts if isinstance(part, ast.Call))
+    return any(is_drawing(script, call) or draws_a_tensor(script, call) for call in calls)
 
 
 def _computes(script: Script, node: ast.If | ast.IfExp) -> bool:

@@ -143,6 +143,8 @@ def test_what_stands_behind_other_tests_is(test: str) -> None:
         "np.random.rand() > 0.5",
         "torch.rand(1).item() < ratio",
         "ratio > random.random()",
+        "torch.rand([]) < ratio",
+        "np.random.binomial(1, ratio)",
         "cfg.mix and random.uniform(0, 1) < ratio",
     ],
 )

@@ -15,18 +15,20 @@ _NUMBERS = frozenset(
     {f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()}
     | {
         f"numpy.random.{name}"
-        for name in "beta choice normal rand randint randn random uniform".split()
+        for name in "beta binomial choice normal rand randint randn random random_sample uniform".split()
     }
 )
 # Where numpy's functions take the size of an array; without one they draw a number.
 _SIZE = {
     "beta": 2,
+    "binomial": 2,
     "choice": 1,
     "normal": 2,
     "rand": 0,
     "randint": 2,
     "randn": 0,
     "random": 0,
+    "random_sample": 0,
     "uniform": 2,
 }
 _TENSORS = frozenset(f"torch.{name}" for name in "rand randint randn randperm".split())
@@ -41,6 +43,11 @@ def is_drawing(script: ParsedFile, call: ast.Call) -> bool:
     if isinstance(func, ast.Attribute) and func.attr == "item" and isinstance(func.value, ast.Call):
         return script.dotted(func.value.func) in _TENSORS
     return script.dotted(func) in _NUMBERS
+
+
+def draws_a_tensor(script: ParsedFile, call: ast.Call) -> bool:
+    """`torch.rand(1)`, on the host."""
+    return script.dotted(call.func) in _TENSORS and keyword(call, "device") is None
 
 
 def draws_an_array(script: ParsedFile, call: ast.Call) -> bool:
