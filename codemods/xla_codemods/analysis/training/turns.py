@@ -155,6 +155,12 @@ def in_each_step(script: Script) -> Mapping[ast.AST, Turn]:
     return dict(in_each_turn(script, turns(script)))
 
 
+@once
+def in_steps_and_evaluations(script: Script) -> Mapping[ast.AST, Turn]:
+    """Every node that runs in each training step, or in each batch of an evaluation, with its turn."""
+    return dict(in_each_turn(script, (*turns(script), *evaluating(script))))
+
+
 def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, Turn]]:
     """Every node that runs in each of the turns `of` (inner loops included), once; not what is done now and then."""
     around: dict[ast.AST, Turn] = {}

@@ -173,7 +173,7 @@ RULE = Rule(
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
 _INDEX = "an index that is a Python number which changes makes XLA compile again for each number: use `xla.narrow(x, dim, i)`, or index with a tensor of the device"
-_LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]` instead"
+_LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]`, or slice after one `.cpu()`"
 _WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
 
 

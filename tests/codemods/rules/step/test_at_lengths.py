@@ -42,3 +42,26 @@ for x, lengths, others in batches:
 def test_slices_at_lengths(loop: str, line: str, code: str) -> None:
     found = [code for _, code in findings(SOURCE.format(loop=loop, line=line))]
     assert code in found if code else "XLA506" not in found
+
+
+EVALUATED = """import torch
+
+@torch.no_grad()
+def evaluate(net, batches, show):
+    net.cuda().eval()
+    for x, lengths in batches:
+        out = net(x.cuda()).softmax(-1){moved}
+        for i in range(len(out)):
+            show(out[i, : lengths[i]])
+
+def train(net, batches, optimizer):
+    for x, _ in batches:
+        net(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("moved", "lines"), [("", [9]), (".cpu()", [])])
+def test_slices_at_lengths_in_an_evaluation(moved: str, lines: list[int]) -> None:
+    found = findings(EVALUATED.format(moved=moved))
+    assert [line for line, code in found if code == "XLA506"] == lines

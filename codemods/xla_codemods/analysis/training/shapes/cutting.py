@@ -14,7 +14,7 @@ from ...scopes import FunctionNode
 from ...script import Script
 from ...syntax import name_of, parameter_for
 from ..collating import collating
-from ..turns import evaluating, in_each_turn, turns
+from ..turns import in_steps_and_evaluations
 from .counters import is_sum
 
 _LONGEST = frozenset({"max", "amax"})
@@ -33,7 +33,7 @@ def cuts(script: Script) -> Iterator[ast.expr]:
     if not edges:
         return
     bodies = {n for f in collating(script) for n in walk(f)}
-    turn = dict(in_each_turn(script, (*turns(script), *evaluating(script))))
+    turn = in_steps_and_evaluations(script)
     found: dict[tuple[ast.AST | None, str], ast.expr] = {}
     for node, edge in edges.items():
         if node in turn or node in bodies:

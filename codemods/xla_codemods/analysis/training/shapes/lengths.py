@@ -15,7 +15,7 @@ from ...script import Script
 from ..tensors.computed import computing
 from ..tensors.device_tensors import is_device_tensor, may_be_read
 from ..tensors.given import is_given
-from ..turns import in_each_step
+from ..turns import in_steps_and_evaluations
 
 _LENGTHS = Pattern(r"(?:^|_)(?:len|lens|length|lengths)(?:_|$)|lengths$|lens$")
 
@@ -41,7 +41,7 @@ def _is_cut(script: Script, node: ast.expr, whole: ast.expr, bounds: list[ast.ex
     return (
         bool(lengths)
         and not any(is_device_tensor(script, bound) for bound in lengths)
-        and (node in in_each_step(script) or script.function(node) in computing(script))
+        and (node in in_steps_and_evaluations(script) or script.function(node) in computing(script))
         and may_be_on_device(script, whole)
     )
 
