@@ -390,6 +390,7 @@ for x in data:
     optimizer.zero_grad()
     loss = best.sum() + distance[nearer].mean() + distance.masked_select(nearer).sum()
     loss = loss + torch.nn.functional.huber_loss(distance[nearer], best[nearer].float(), delta=0.5)
+    loss = loss + (best[nearer] >= distance[nearer].detach()).sum()
     loss.backward()
     optimizer.step()
 print(best.shape)

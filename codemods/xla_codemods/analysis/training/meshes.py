@@ -14,10 +14,9 @@ from ..syntax import keyword, name_of, text_of
 if TYPE_CHECKING:
     from ..script import Script
 
-# Functions that make a mesh, by their dotted names.
-MAKING = tuple(
-    f"torch.distributed.{home}init_device_mesh" for home in ("", "device_mesh.", "tensor.")
-)
+# The function that makes a mesh, as it ends, and by its dotted names.
+FUNCTION = "init_device_mesh"
+MAKING = tuple(f"torch.distributed.{home}{FUNCTION}" for home in ("", "device_mesh.", "tensor."))
 # Arguments of FSDP that take a mesh.
 ARGUMENTS = frozenset({"device_mesh", "mesh"})
 _KNOWN = frozenset({"device_type", "mesh_dim_names", "mesh_shape"})

@@ -206,7 +206,7 @@ def unusual(script: Script) -> str | None:
     for what, pattern in _UNUSUAL.items():
         if pattern.search(text):
             return what
-    made = script.index.calls_of("init_device_mesh")
+    made = script.index.calls_of(meshes.FUNCTION)
     if not all(meshes.is_over_all_devices(script, call) for call, _ in made):
         return "a device mesh"
     if _ON_META.search(text) and not _makes_what_is_on_meta(script):

@@ -47,7 +47,7 @@ PyTorch's own, and torchrun starts them.
 A mesh of all devices (one dimension) that only shards:
 
 ```diff
- from torch.distributed.device_mesh import init_device_mesh
+-from torch.distributed.device_mesh import init_device_mesh
 -from torch.distributed.fsdp import fully_shard
 +from xla_migrate import runtime as xla
 
@@ -191,7 +191,7 @@ from collections.abc import Iterator
 
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.training.meshes import MAKING, device_of, is_over_all_devices
+from ...analysis.training import meshes
 from ...analysis.training.sharding import (
     CLASS,
     CLASSES,
@@ -230,16 +230,16 @@ def sharded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         yield RULE.finding(script, call, message, effort=HIGH)
 
 
-@RULE.call(*MAKING)
+@RULE.call(*meshes.MAKING)
 def meshed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`init_device_mesh("cuda", (world_size,))`, a mesh of all devices that shards a model."""
-    device = device_of(call)
+    device = meshes.device_of(call)
     if (
         device is not None
-        and is_over_all_devices(script, call)
+        and meshes.is_over_all_devices(script, call)
         and is_sharded_by_the_runtime(script)
     ):
-        edits = [Replace(call.func, f"{script.xla}.init_device_mesh")]
+        edits = [Replace(call.func, f"{script.xla}.{meshes.FUNCTION}")]
         if isinstance(device, ast.Constant):
             edits.append(Replace(device, f"{script.xla}.device_type()"))
         message = "a mesh of CUDA devices fails on XLA: use `xla.init_device_mesh`"

@@ -10,6 +10,7 @@ from ....flow.edges import sources
 from ...nodes import walk
 from ...script import Script
 from .masks import is_same_mask
+from .selections import as_template, without_methods
 
 _FUNCTIONS = (
     "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss l1_loss mse_loss nll_loss "
@@ -20,8 +21,6 @@ _LOSSES = frozenset(
     [f"torch.nn.functional.{name}" for name in _FUNCTIONS]
     + [f"torch.nn.{name}" for name in _MODULES]
 )
-# Methods whose result is the same before and after a selection.
-_BY_ELEMENT = frozenset({"contiguous", "detach", "double", "float", "long"})
 _MOVES = frozenset({"cpu", "cuda", "to"})
 
 
@@ -37,20 +36,21 @@ def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | Non
         isinstance(part, (ast.Starred, ast.Subscript)) for k in call.keywords for part in walk(k)
     ):
         return None  # a weight for each selected row
-    output, target = (_without_methods(argument) for argument in call.args)
+    output, target = (without_methods(argument) for argument in call.args)
     if not (isinstance(output, ast.Subscript) and isinstance(target, ast.Subscript)):
         return None
     if selection not in (output, target) or not is_same_mask(output, target):
         return None
     holes = [call.func, output.value, target.value, output.slice, *(k.value for k in call.keywords)]
-    methods = [
-        ast.unparse(a).removeprefix(ast.unparse(s)) for a, s in zip(call.args, (output, target))
+    whole = [
+        as_template(call.args[0], [output], first=1),
+        as_template(call.args[1], [target], first=2),
     ]
     keywords = [
         f"{k.arg}={{{number}}}" if k.arg else f"**{{{number}}}"
         for number, k in enumerate(call.keywords, 4)
     ]
-    operands = ["{0}", "{1}" + methods[0], "{2}" + methods[1], "mask={3}", *keywords]
+    operands = ["{0}", *whole, "mask={3}", *keywords]
     return "xla.masked_loss", Replace(
         call, f"{script.xla}.masked_loss({', '.join(operands)})", tuple(holes)
     )
@@ -70,13 +70,3 @@ def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _MOVES:
             return [owner]
     return sources(script, node)
-
-
-def _without_methods(argument: ast.expr) -> ast.expr:
-    """Return `y[mask]` of `y[mask].long()`."""
-    match argument:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]) if (
-            name in _BY_ELEMENT
-        ):
-            return _without_methods(owner)
-    return argument

@@ -9,6 +9,7 @@ from ....flow.conditions import conditions
 from ....flow.containers import dictionaries
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
+from ...inference.library_types import is_tensor_function
 from ...inference.values import ACCELERATOR, ARRAY, MODULE, TENSOR, UNKNOWN
 from ...nodes import walk
 from ...once import once
@@ -175,7 +176,8 @@ def computed_from(script: Script, node: ast.expr) -> list[ast.expr]:
         case ast.Call(func=func, args=args) if not _leaves(node):
             dotted = script.dotted(func)
             if dotted is not None:
-                return args if dotted.startswith("torch.") else []
+                is_of_tensors = dotted.startswith("torch.") or is_tensor_function(dotted)
+                return args if is_of_tensors else []
             if script.value(func).has(MODULE) or _is_called_a_loss(func):
                 return args
             if isinstance(func, ast.Attribute) and (

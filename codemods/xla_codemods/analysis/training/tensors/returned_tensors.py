@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ....flow.closure import reach
 from ...index import Index
-from ...inference.library_types import FACTORIES
+from ...inference.library_types import FACTORIES, is_tensor_function
 from ...nodes import walk
 from ...projects.callees import Target, callees_of, filled
 from ...script import Script
@@ -79,8 +79,9 @@ def _parts(home: Index, target: Target, node: ast.expr) -> list[ast.expr]:
         case ast.Attribute(value=inner, attr=name) if name in _TENSORS:
             return [inner]
         case ast.Call(func=func, args=args):
-            home_of, _, name = (home.dotted(func) or "").rpartition(".")
-            if home_of.startswith("torch"):
+            dotted = home.dotted(func) or ""
+            home_of, _, name = dotted.rpartition(".")
+            if home_of.startswith("torch") or is_tensor_function(dotted):
                 return [] if name in FACTORIES else args
             if not home_of and isinstance(func, ast.Attribute) and func.attr not in _LEAVES:
                 return [func.value]
