@@ -6,10 +6,9 @@ import ast
 
 from ....edits import Replace
 from ....flow.closure import ends
-from ....flow.edges import sources
 from ...nodes import walk
 from ...script import Script
-from .masks import is_same_mask
+from .masks import is_same_mask, made_of
 from .selections import as_template, without_methods
 
 _FUNCTIONS = (
@@ -21,7 +20,6 @@ _LOSSES = frozenset(
     [f"torch.nn.functional.{name}" for name in _FUNCTIONS]
     + [f"torch.nn.{name}" for name in _MODULES]
 )
-_MOVES = frozenset({"cpu", "cuda", "to"})
 
 
 def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | None:
@@ -58,15 +56,7 @@ def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | Non
 
 def _is_loss(script: Script, func: ast.expr) -> bool:
     """Return True for a loss of torch, or a module of one: `F.mse_loss`, `self.criterion`."""
-    made = ends([func], lambda node: _made_of(script, node))
+    made = ends([func], lambda node: made_of(script, node))
     return any(
         script.dotted(node.func if isinstance(node, ast.Call) else node) in _LOSSES for node in made
     )
-
-
-def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
-    """Return the sources of `node`, also through `criterion.cuda()`."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _MOVES:
-            return [owner]
-    return sources(script, node)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
 
 from ....flow.calls import passed
-from ....flow.closure import all_ends, ends, reach
+from ....flow.closure import all_ends, ends, without_fault
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
@@ -94,12 +92,12 @@ def is_called_a_mask(script: Script, node: ast.expr) -> bool:
         return False
     return all(
         _is_named_mask(script, each) or is_mask(script, each) or not script.value(each).kinds
-        for each in ends([node], partial(_made_of, script))
+        for each in ends([node], partial(made_of, script))
     )
 
 
-def _made_of(script: Script, node: ast.expr) -> list[ast.expr]:
-    """Return the sources of `node`, also through `mask.cuda()`."""
+def made_of(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return the sources of `node`, also through `node.cuda()`."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:
             return [owner]
@@ -145,9 +143,6 @@ def is_about(mask: ast.expr, tensor: ast.expr) -> bool:
     return False
 
 
-# The expressions that decide about an expression: none if it decides itself, None if it is unknown.
-Deciding: TypeAlias = "Sequence[ast.expr | None] | None"
-
 _MADE = frozenset({"arange", "eye", "full", "ones", "tril_indices", "triu_indices", "zeros"})
 _COMPUTED = frozenset({"flip", "logical_and", "logical_not", "logical_or", "roll", "tril", "triu"})
 _LOGICAL = frozenset({"bool", "logical_and", "logical_not", "logical_or"})
@@ -156,25 +151,12 @@ _MASK_METHODS = KEEPING | {"bool", "fill_diagonal_", "logical_not", "tril", "tri
 
 def is_constant_mask(script: Script, node: ast.expr) -> bool:
     """Return True if `node` is a tensor of truth values that depends on sizes alone."""
-    return _holds(script, node, _sizes_alone) and _holds(script, node, _truth_values)
+    parts = (_sizes_alone, _truth_values)
+    return all(without_fault([node], partial(each, script)) for each in parts)
 
 
-def _holds(
-    script: Script, node: ast.expr, deciding: Callable[[Script, ast.expr], Deciding]
-) -> bool:
-    """Return True if nothing unknown is among the expressions that decide about `node`, directly or not."""
-    decided: dict[ast.expr | None, Deciding] = {None: None}
-
-    def step(part: ast.expr | None) -> Sequence[ast.expr | None]:
-        if part is not None:
-            decided[part] = deciding(script, part)
-        return decided[part] or ()
-
-    start: list[ast.expr | None] = [node]
-    return all(decided[part] is not None for part in reach(start, step))
-
-
-def _sizes_alone(script: Script, node: ast.expr) -> Deciding:
+def _sizes_alone(script: Script, node: ast.expr) -> list[ast.expr] | None:
+    """Return what decides about the elements of `node`; None if data may do so."""
     match node:
         case ast.Constant():
             return []
@@ -193,11 +175,12 @@ def _sizes_alone(script: Script, node: ast.expr) -> Deciding:
         case ast.Subscript(value=whole, slice=ast.Tuple() | ast.Constant() | ast.Slice()):
             return [whole]
         case ast.Name() | ast.Attribute():
-            return _values(script, node) or None
+            return _values(script, node)
     return None
 
 
-def _truth_values(script: Script, node: ast.expr) -> Deciding:
+def _truth_values(script: Script, node: ast.expr) -> list[ast.expr] | None:
+    """Return what decides if `node` has truth values; None if nothing shows it."""
     match node:
         case ast.Compare():
             return []
@@ -218,24 +201,19 @@ def _truth_values(script: Script, node: ast.expr) -> Deciding:
         case ast.Subscript(value=whole):
             return [whole]
         case ast.Name() | ast.Attribute():
-            return _values(script, node) or None
+            return _values(script, node)
     return None
 
 
-def _values(script: Script, node: ast.Name | ast.Attribute) -> list[ast.expr | None]:
-    """Return the values that `node` may have; None stands for one that is not written out."""
+def _values(script: Script, node: ast.Name | ast.Attribute) -> list[ast.expr] | None:
+    """Return the values that `node` may have; None if one is not written out."""
     if isinstance(node, ast.Name):
-        return [
-            binding.value
-            if binding.how == "assign" and not binding.path and isinstance(binding.value, ast.expr)
-            else None
-            for binding in script.reaching(node)
-        ]
-    found: list[ast.expr | None] = [
-        statement.value for statement, _ in script.index.assignments(ast.unparse(node))
-    ]
+        reaching = script.reaching(node)
+        values = [b.value for b in reaching if b.how == "assign" and not b.path and b.value]
+        return values if values and len(values) == len(reaching) else None
+    values = [statement.value for statement, _ in script.index.assignments(ast.unparse(node))]
     for call, _ in script.index.calls_of("register_buffer"):
         match call.args:
             case [ast.Constant(value=name), value, *_] if name == node.attr:
-                found.append(value)
-    return found
+                values.append(value)
+    return values or None
