@@ -72,7 +72,6 @@ def _may_be_none(script: Script, found: _Default) -> bool:
         not script.source.mentions(*_READERS)
         and all(_is_transparent(script, decorator) for decorator in function.decorator_list)
         and first_statement(function).lineno > function.lineno
-        and not _is_stub(function)
         and not any(_asks_for_none(node, name) for node in walk(function))
         and not _is_passed_none(script, found)
     )
@@ -82,15 +81,6 @@ def _is_transparent(script: Script, decorator: ast.expr) -> bool:
     func = decorator.func if isinstance(decorator, ast.Call) else decorator
     name = script.dotted(func) or (func.id if isinstance(func, ast.Name) else "")
     return name in _TRANSPARENT
-
-
-def _is_stub(function: FunctionNode) -> bool:
-    """Return True if the body does nothing: a protocol's, an overload's or an abstract method's."""
-    return all(
-        isinstance(statement, (ast.Pass, ast.Raise))
-        or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-        for statement in function.body
-    )
 
 
 def _asks_for_none(node: ast.AST, name: str) -> bool:

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
-from ..inference.library_types import RUNTIME
 from ..nodes import FUNCTIONS
 from ..parsed_file import ParsedFile
 from ..scopes import Scope
@@ -106,19 +105,12 @@ def reaching(script: Script) -> list[ast.expr]:
         for found in literals
         if found.place == ELSEWHERE or (found.place == KEPT and found.spec.ordinal is None)
     }
-    left = {node for node in left if not _is_converted(script, node)}
     if not left:
         return []
     rewritten = {found.spec.node for found in literals} - left
     parts = MadeOf(script).parts
     found = reach(_sinks(script), lambda node: () if node in rewritten else parts(node))
     return sorted(found.keys() & left, key=position)
-
-
-def _is_converted(script: Script, node: ast.AST) -> bool:
-    """Return True for `xla.xla_device(kind + ":0")`."""
-    around = script.parent(node)
-    return isinstance(around, ast.Call) and script.dotted(around.func) == f"{RUNTIME}.xla_device"
 
 
 def _sinks(script: Script) -> Iterator[ast.expr]:

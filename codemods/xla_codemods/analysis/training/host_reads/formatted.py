@@ -24,19 +24,8 @@ def is_a_number(script: Script, read: ast.AST, tensors: list[ast.expr]) -> bool:
             return True
         case ast.FormattedValue(conversion=-1):
             texts = {ast.unparse(loss) for loss in losses(script)}
-            return all(ast.unparse(t) in texts or _is_a_norm(script, t) for t in tensors)
+            return all(ast.unparse(t) in texts for t in tensors)
     return _shows_numbers(read, tensors)
-
-
-def _is_a_norm(script: Script, node: ast.expr) -> bool:
-    """True for a name for what clipping has returned, which has no dimensions."""
-    bindings = script.reaching(node) if isinstance(node, ast.Name) else []
-    return bool(bindings) and all(
-        isinstance(b.value, ast.Call)
-        and not b.path
-        and script.dotted(b.value.func) == "torch.nn.utils.clip_grad_norm_"
-        for b in bindings
-    )
 
 
 def leads_to(script: Script, node: ast.AST, call: ast.Call) -> bool:

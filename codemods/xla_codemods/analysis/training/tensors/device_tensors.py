@@ -36,7 +36,6 @@ from .losses import (
     is_handed_a_tensor,
     is_tested,
     losses,
-    returned_losses,
 )
 from .returned_tensors import tensor_arguments
 
@@ -208,7 +207,7 @@ def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
         case ast.Subscript(value=owner):
             return not _comes_from_a_model(script, owner)
         case ast.Call(func=func) if _is_a_model(script, func):
-            return _is_loss(script, func) or gives_one_tensor(script, func)
+            return gives_one_tensor(script, func)
         case ast.Call(func=ast.Attribute(value=owner)):
             return script.dotted(node.func) is not None or not script.value(owner).has(MODULE)
         case ast.Name():
@@ -247,9 +246,7 @@ def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
     """True if `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
     match node:
         case ast.Call(func=func):
-            return _is_a_model(script, func) and not (
-                _is_loss(script, func) or gives_one_tensor(script, func)
-            )
+            return _is_a_model(script, func) and not gives_one_tensor(script, func)
         case ast.Name():
             reaching = script.reaching(node)
             return any(
@@ -263,22 +260,6 @@ def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
     return False
 
 
-def _is_loss(script: Script, func: ast.expr) -> bool:
-    """A loss of torch.nn: it returns one tensor."""
-    found = script.index.scope(func)
-    if not isinstance(func, (ast.Name, ast.Attribute)):
-        return False
-    name = func.id if isinstance(func, ast.Name) else func.attr
-    bound = found.find(name)
-    values = [b.value for b in bound[1]] if bound else []
-    dotted = [script.dotted(v.func) or "" for v in values if isinstance(v, ast.Call)]
-    return any(
-        d.startswith("torch.nn.") and d.endswith("Loss") for d in dotted
-    ) or name.lower().endswith(
-        ("criterion", "loss", "loss_fn", "loss_function", "loss_func", "bce", "mse")
-    )
-
-
 def _is_backwarded(script: Script, node: ast.expr) -> bool:
     """True if gradients of `node` are computed in its function, or the one that calls it: a tensor then, on the device."""
     given, is_here = partial(_given_losses, script), partial(_is_backwarded_here, script)
@@ -286,8 +267,6 @@ def _is_backwarded(script: Script, node: ast.expr) -> bool:
 
 
 def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
-    if isinstance(node, ast.Name) and _is_returned_to_a_framework(script, node):
-        return True
     if not (script.runs_accelerated or uses_accelerate(script)):
         return False
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
@@ -331,12 +310,6 @@ def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | N
         if isinstance(function, ast.FunctionDef):
             return [n.value for n in statements(function.body) if isinstance(n, ast.Return)]
     return []
-
-
-def _is_returned_to_a_framework(script: Script, node: ast.Name) -> bool:
-    """`return loss` of a `training_step` or `compute_loss`."""
-    returned = script.cached(returned_losses, script.function(node))
-    return any(loss.id == node.id for loss in returned)
 
 
 def _has_become_a_number(script: Script, node: ast.Name) -> bool:
