@@ -84,15 +84,15 @@ def resume(model, optimizer):
 def main(path, *asked):
     xla.use_spmd(batch_per_device=True)
     xla.init_process_group()
-    options, outer = {}, {}
     mesh = xla.init_device_mesh("cuda", (dist.get_world_size(),), mesh_dim_names=("dp",))
+    options, outer = {"mesh": mesh["dp"]}, {"mesh": mesh["dp"]}
     if "bf16" in asked:
         options["mp_policy"] = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
         outer["mp_policy"] = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32)
     with torch.device("meta" if "meta" in asked else "cpu"):
         model = Model("checkpointed" in asked)
     for block in model.blocks:
-        xla.fully_shard(block, mesh=mesh["dp"], **options)
+        xla.fully_shard(block, **options)
     if "list" in asked:
         xla.fully_shard([model.norm, model.head], **options)
     xla.fully_shard(model, **outer, reshard_after_forward=False)
