@@ -1,8 +1,9 @@
-"""The script's `logging.basicConfig` has an effect although torch_xla was imported before it."""
+"""The script's `logging.basicConfig` has an effect although torch_xla is imported before it."""
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,11 @@ from xla_migrate.runtime.patches.host import log_handler
 
 from ..test_processes import in_a_warm_process
 
+CONFIGURED = """
+logging.basicConfig(level=logging.INFO, format="script: %(message)s")
+logging.info("begins")
+"""
+
 
 def test_torch_xla_leaves_a_log_handler_behind() -> None:
     script = """
@@ -18,18 +24,28 @@ import logging
 import torch_xla  # as accelerate does
 assert logging.getLogger().handlers
 from xla_migrate import runtime as xla
-logging.basicConfig(level=logging.INFO, format="script: %(message)s")
-logging.info("begins")
 """
-    result = in_a_warm_process("reference", script, PJRT_DEVICE="CPU")
-    assert result.returncode == 0, result.stderr
+    result = in_a_warm_process("reference", script + CONFIGURED, PJRT_DEVICE="CPU")
+    assert "script: begins" in result.stderr
+
+
+def test_torch_xla_leaves_none_behind_after_the_runtime() -> None:
+    script = """
+import logging
+from xla_migrate import runtime as xla
+import torch_xla
+assert not logging.getLogger().handlers
+"""
+    result = in_a_warm_process("reference", script + CONFIGURED)
     assert "script: begins" in result.stderr
 
 
 @pytest.fixture
-def root() -> Iterator[logging.Logger]:
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
     """The root logger without handlers."""
     logger = logging.getLogger()
+    monkeypatch.setattr(logging, "basicConfig", logging.basicConfig)
+    monkeypatch.setitem(sys.modules, "torch_xla", sys)
     handlers, level = logger.handlers[:], logger.level
     logger.handlers.clear()
     yield logger
@@ -50,6 +66,7 @@ def test_handlers_that_the_script_configured_are_kept(
     root.setLevel(logging.WARNING)
     logging.basicConfig(**options)  # type: ignore[arg-type]
     log_handler.apply()
+    logging.basicConfig()
     assert len(root.handlers) == 1
 
 
@@ -58,3 +75,5 @@ def test_a_handler_that_nobody_configured_is_removed(root: logging.Logger) -> No
     logging.basicConfig()
     log_handler.apply()
     assert not root.handlers
+    logging.warning("a record adds a handler, as without the patch")
+    assert root.handlers

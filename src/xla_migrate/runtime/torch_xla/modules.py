@@ -27,14 +27,10 @@ def cpu_notice() -> Iterator[None]:
     chosen = "PJRT_DEVICE" in os.environ
     root = logging.getLogger()
     root.addFilter(_is_no_default)
-    handlers = list(root.handlers)
     try:
         yield
     finally:
         root.removeFilter(_is_no_default)
-        # It leaves one behind, with which the script's own logging.basicConfig would do nothing.
-        for handler in set(root.handlers).difference(handlers):
-            root.removeHandler(handler)
     if not chosen and os.environ.get("PJRT_DEVICE") == "CPU":
         _log.warning(
             "no TPU or Neuron device found, so this trains on the CPU (XLA:CPU). %s"
