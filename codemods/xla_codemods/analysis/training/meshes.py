@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ...flow.calls import called
 from ...flow.closure import ends, reach
 from ...flow.edges import sources, uses
 from ..inference.library_types import RUNTIME
+from ..script import Script
 from ..syntax import keyword, name_of, text_of
-
-if TYPE_CHECKING:
-    from ..script import Script
 
 # The function that makes a mesh, as it ends, and by its dotted names.
 FUNCTION = "init_device_mesh"

@@ -86,18 +86,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
+from ...analysis.script import Script
 from ...analysis.syntax import unparsed
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
 from ...rule import MethodCall, Rule
-
-if TYPE_CHECKING:
-    from ...analysis.script import Script
 
 RULE = Rule("XLA511", "shared-buffers", of_what_runs=True, severity=WARNING)
 

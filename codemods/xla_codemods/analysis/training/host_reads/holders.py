@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
+from ...bindings import Binding
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...nodes import walk
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
+from ...scopes import Scope
+from ...script import Script
 from ...syntax import unparsed
-
-if TYPE_CHECKING:
-    from ...bindings import Binding
-    from ...scopes import Scope
-    from ...script import Script
 
 Owner = ast.Name | ast.Attribute
 

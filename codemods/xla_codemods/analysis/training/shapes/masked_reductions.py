@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from ....edits import Replace
+from ...script import Script
 from ...syntax import name_of
 from .masks import is_same_mask
 from .selections import as_template, with_methods, without_methods
-
-if TYPE_CHECKING:
-    from ...script import Script
 
 _REDUCTIONS = frozenset({"mean", "sum"})
 _COMPARISONS = frozenset({"eq", "ge", "gt", "le", "lt", "ne"})

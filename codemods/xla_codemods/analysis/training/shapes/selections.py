@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ...script import Script
+from ...script import Script
 
 # Methods whose result is the same before and after a selection.
 _BY_ELEMENT = frozenset({"bool", "contiguous", "detach", "double", "float", "int", "long"})
