@@ -252,3 +252,26 @@ def test_reads_of_the_entries_of_a_dictionary_are_deferred(walked: str) -> None:
     text = BASE.replace("losses.items()", walked) + "import torch\n" + HEIR.format(value="loss")
     result = migrate(text.encode(), Options()).data.decode()
     assert "numbers[name] = xla.item(value.mean())" in result
+
+
+ZIPPED = """import torch
+
+
+def show(names, values):
+    for k, v in zip(names, values):
+        print(k, v.item())
+
+
+def train(model, batches, optimizer):
+    model.cuda()
+    for x in batches:
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        show(["loss", "twice"], [loss, loss * 2])
+"""
+
+
+def test_the_reason_repeats_the_loop_as_it_is_written() -> None:
+    (message,) = (f.message for f in check(ZIPPED.encode(), Options()) if f.code == "XLA503")
+    assert "the loop `for k, v in zip(names, values)` marks no steps" in message

@@ -98,12 +98,12 @@ def _header(script: Script, node: ast.AST) -> str:
     loop = next((a for a in script.ancestors(node) if isinstance(a, (ast.For, ast.While))), None)
     match loop:
         case ast.For(target=target, iter=iterable):
-            text = f"for {ast.unparse(target)} in {ast.unparse(iterable)}"
+            text = f"for {script.segment(target)} in {script.segment(iterable)}"
         case ast.While(test=test):
-            text = f"while {ast.unparse(test)}"
+            text = f"while {script.segment(test)}"
         case _:
             return ""
-    return f" `{text}`" if len(text) <= _SHORT else ""
+    return f" `{text}`" if len(text) <= _SHORT and "\n" not in text else ""
 
 
 def _marks_steps(script: Script, node: ast.AST) -> bool:
