@@ -473,7 +473,9 @@ def test_nothing_is_left(name: str) -> None:
         # Only CUDA pins memory, and the modules with loaders do not see the device loader.
         pins = "pin = torch.cuda.is_available()"
         assert "cuda" not in text.replace(pins, "") or path == "vision/compat.py"
-        assert left(result, path) == []
+        # `self.loss`, which a hook in another module prints, is read in each step.
+        expected = ["XLA503"] if path == "vision/core/base.py" else []
+        assert [finding.code for finding in left(result, path)] == expected
 
 
 def test_a_trainer_over_seven_modules() -> None:

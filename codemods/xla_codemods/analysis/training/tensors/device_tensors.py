@@ -34,6 +34,7 @@ from .given import is_of_a_batch
 from .losses import (
     is_called_a_loss,
     is_handed_a_tensor,
+    is_one_of_losses,
     is_tested,
     losses,
 )
@@ -154,7 +155,9 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
                 return True
             if "loss" in key and is_handed_a_tensor(script, node):
                 return True
-            return held(script, owner, key)
+            return is_one_of_losses(script, node) or held(script, owner, key)
+        case ast.Subscript():
+            return not value.kinds & _OTHERS and is_one_of_losses(script, node)
     return False
 
 

@@ -73,6 +73,28 @@ def _gives_a_loss(script: Script, name: str, binding: Binding) -> bool:
     return False
 
 
+def is_one_of_losses(script: Script, node: ast.Subscript) -> bool:
+    """Return True for `losses[0]` if calls have given the list or dictionary in a function that computes gradients."""
+    owner = node.value
+    if not isinstance(owner, ast.Name) or script.value(node).kinds - {TENSOR}:
+        return False
+    if not (script.runs_accelerated or uses_accelerate(script)) or not _are_losses(script, owner):
+        return False
+    given = [binding.whole for binding in script.reaching(owner)]
+    is_given = bool(given) and all(map(_is_of_calls, given))
+    return is_given and script.cached(_computes_gradients, script.function(node))
+
+
+def _is_of_calls(value: ast.expr | None) -> bool:
+    """Return True for `criterion(out, y)`, `[loss(out, y) for loss in ...]` and `{"a": loss(out, y)}`."""
+    match value:
+        case ast.ListComp(elt=part) | ast.DictComp(value=part):
+            return isinstance(part, ast.Call)
+        case ast.List(elts=[_, *_] as parts) | ast.Dict(values=[_, *_] as parts):
+            return all(isinstance(part, ast.Call) for part in parts)
+    return isinstance(value, ast.Call)
+
+
 def _are_losses(script: Script, node: ast.Name) -> bool:
     """True if `node` is called losses, and neither an array nor of what was brought to the host."""
     if "loss" not in node.id.lower() or script.value(node).has(ARRAY):
