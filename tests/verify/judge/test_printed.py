@@ -197,10 +197,19 @@ def test_a_process_that_was_ended_before_it_could_tell_is_not_held_against_it() 
         "[0] Mixed precision type: fp16",
         "rank 0 CUDA available: True",
         "0 using device = cuda",
+        "training on redirected CUDA device (CPU) with 1 GPU(s)",
     ],
 )
 def test_a_description_of_the_machine_is_not_compared(line: str) -> None:
     found = judged([line, "loss 0.25"], ["loss 0.25"])
+    assert found is not None
+    assert found.status is Status.OK
+
+
+def test_the_name_of_the_migrated_scripts_device_is_not_missed_in_the_original() -> None:
+    line = "training on {} with 1 GPU(s)"
+    lines = [[line.format(name), "loss 0.25"] for name in ("redirected CUDA device (CPU)", "CPU")]
+    found = judged(*lines)
     assert found is not None
     assert found.status is Status.OK
 

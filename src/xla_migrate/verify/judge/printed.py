@@ -76,7 +76,8 @@ _MACHINE = re.compile(
 _STATE = re.compile(
     r"(?:^|[\s:\]|])(?:distributed[ _](?:environment|type|backend)|backend|(?:using )?(?:device|accelerator)"
     r"|mixed[ _]precision(?: type)?|(?:gpu|cuda|tpu|xla|mps)s?(?: is)? available)"
-    r"\s*[:=]\s*(?![-+.\d])\S+(?:\s+backend:\s*\S+)?\s*$",
+    r"\s*[:=]\s*(?![-+.\d])\S+(?:\s+backend:\s*\S+)?\s*$"
+    r"|redirected CUDA device",  # the name that the redirection gives the original
     re.IGNORECASE,
 )
 
