@@ -142,13 +142,13 @@ def test_facts_3_22_and_3_23_assign_reads_nothing_and_compiles_once(device: torc
     limits = torch.arange(12.0).to(device)
 
     def stored(start: int) -> torch.Tensor:
-        y = x * 1
-        y[x > xla.narrow(limits, 0, start, 1)] = 0.0
+        y, mask = x * 1, x > xla.narrow(limits, 0, start, 1)
+        y[mask] = x[mask]
         return y
 
     def assigned(start: int) -> torch.Tensor:
         y = x * 1
-        xla.assign(y, x > xla.narrow(limits, 0, start, 1), 0.0)
+        xla.assign(y, x > xla.narrow(limits, 0, start, 1), x)
         return y
 
     assert compiles(stored) >= 6

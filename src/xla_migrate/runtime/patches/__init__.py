@@ -34,6 +34,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "gru",
         "half_sums",
         "operations.log_determinants",
+        "operations.masked_assignments",
         "packed_sequences",
         "resize",
         "operations.scaled_products",
