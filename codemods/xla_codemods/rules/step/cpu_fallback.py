@@ -61,6 +61,7 @@ from ...analysis.syntax import keyword
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
+from ...catalog.alternatives import alternative
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -116,7 +117,13 @@ _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 
 
 def _message(name: str) -> str:
-    return f"`{name}` has no XLA kernel and runs on the CPU, with copies from and to the device: use an operation with an XLA kernel, or move the call out of the step"
+    last = name.strip(".()").rpartition(".")[2]
+    if "loss" in last.lower():
+        instead = "use a loss whose operations have XLA kernels, or accept the copies"
+    else:
+        usual = alternative(last) or "an operation with an XLA kernel"
+        instead = f"use {usual}, or move the call out of the step"
+    return f"`{name}` has no XLA kernel and runs on the CPU, with copies from and to the device: {instead}"
 
 
 @RULE.call(*FUNCTIONS)

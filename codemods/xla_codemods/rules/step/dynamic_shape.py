@@ -228,6 +228,7 @@ from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.tensors.given import is_given
+from ...catalog.alternatives import alternative
 from ...edits import AddArgument, Edit, Replace, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
 from ...flow.calls import outer_calls
@@ -261,9 +262,10 @@ RULE = Rule(
 )
 
 _ELSEWHERE = ": move the call out of the step, or to the host"
+_COUNTED = f": use {alternative('bincount')}, or move the call out of the step"
 _FUNCTIONS = {
     "torch.argwhere": _ELSEWHERE,
-    "torch.bincount": _ELSEWHERE,
+    "torch.bincount": _COUNTED,
     "torch.masked_select": "",  # below
     "torch.nonzero": ": use the mask itself, or `torch.where`",
     "torch.unique": _ELSEWHERE,
@@ -271,7 +273,7 @@ _FUNCTIONS = {
 }
 _METHODS = {
     "argwhere": _ELSEWHERE,
-    "bincount": _ELSEWHERE,
+    "bincount": _COUNTED,
     "masked_select": "",  # below
     "nonzero": ": use the mask itself, or `torch.where`",
     "unique": _ELSEWHERE,

@@ -234,6 +234,7 @@ from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step
 from ...analysis.training.tensors.given import KEEPING
+from ...catalog.alternatives import alternative
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
@@ -343,7 +344,7 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         case ast.Compare(ops=[_, _, *_]):
             return "compare each pair, and join the results with `&`"
         case ast.Subscript():
-            return "move the indices to the host first, in one transfer (`.cpu()`), or count on the device: `torch.bincount`"
+            return f"move the indices to the host first, in one transfer (`.cpu()`), or count on the device: {alternative('bincount')}"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
     if obstacle.endswith("with a tensor or array"):

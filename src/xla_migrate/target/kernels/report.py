@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .alternatives import alternative
+from xla_codemods.catalog.alternatives import alternative
+
 from .targets import KernelTarget
 
 Place = Callable[[str], str]

@@ -86,7 +86,7 @@ def test_what_is_no_value_of_a_tensor(line: str) -> None:
 def test_indices_that_are_tensors(line: str, times: int) -> None:
     found = [m for m in _read(line) if m.startswith("an index that is a tensor")]
     assert len(found) == times
-    assert all("torch.bincount" in message for message in found)
+    assert all("one_hot" in message for message in found)
 
 
 def test_the_place_of_a_condition_in_a_comprehension() -> None:

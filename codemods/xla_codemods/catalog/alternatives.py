@@ -1,9 +1,9 @@
-"""Alternatives to operations that targets often have no kernel for."""
+"""Alternatives to operations that XLA and other targets often have no kernel for."""
 
 from __future__ import annotations
 
 _ALTERNATIVES = {
-    "median": "`x.sort().values[..., (x.size(-1) - 1) // 2]`",
+    "median": "with `x = x.flatten()` if no dimension is given, `x.sort().values[..., (x.size(-1) - 1) // 2]`",
     "kthvalue": "`x.sort(dim).values.select(dim, k - 1)`",
     "smooth_l1_loss": "with `d = (x - y).abs()`, `torch.where(d < beta, d * d / (2 * beta), d - beta / 2).mean()`",
     "huber_loss": "with `d = (x - y).abs()`, `torch.where(d < delta, d * d / 2, delta * (d - delta / 2)).mean()`",
@@ -17,5 +17,9 @@ _ALTERNATIVES = {
 
 
 def alternative(operation: str) -> str:
-    """Return what computes the same, or ""; `operation` is such as "aten::kthvalue.values"."""
-    return _ALTERNATIVES.get(operation.partition("::")[2].partition(".")[0], "")
+    """Return what computes the same, or "".
+
+    Args:
+        operation: The name, such as "kthvalue" or "aten::kthvalue.values".
+    """
+    return _ALTERNATIVES.get(operation.rpartition("::")[2].partition(".")[0], "")
