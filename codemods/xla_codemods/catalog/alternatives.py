@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _ALTERNATIVES = {
-    "median": "with `x = x.flatten()` if no dimension is given, `x.sort().values[..., (x.size(-1) - 1) // 2]`",
+    "median": "`x.sort().values[..., (x.size(-1) - 1) // 2]` along the last dimension",
     "kthvalue": "`x.sort(dim).values.select(dim, k - 1)`",
     "smooth_l1_loss": "with `d = (x - y).abs()`, `torch.where(d < beta, d * d / (2 * beta), d - beta / 2).mean()`",
     "huber_loss": "with `d = (x - y).abs()`, `torch.where(d < delta, d * d / 2, delta * (d - delta / 2)).mean()`",
