@@ -35,7 +35,10 @@ def take_back(names: Iterable[tuple[Any, str]], original: str) -> Patched:
 
 def undo_torch_xla() -> Patched:
     """Put torch's own functions and classes in place of torch_xla's."""
-    return take_back(CHANGED_BY_TORCH_XLA, "_orig")
+    distributed: Any = torch.distributed
+    new_group = (distributed, "new_group", distributed.new_group)
+    distributed.new_group = distributed.distributed_c10d.new_group
+    return [*take_back(CHANGED_BY_TORCH_XLA, "_orig"), new_group]
 
 
 def restore(patched: Patched) -> None:

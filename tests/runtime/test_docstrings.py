@@ -114,7 +114,6 @@ def test_examples_that_are_not_run_need_what_is_not_here() -> None:
         "ModelEmaV3",
         "compiler_options",
         "fully_shard",
-        "init_device_mesh",
         "init_distributed_device",
         "load_state",
         "prepare_pippy",

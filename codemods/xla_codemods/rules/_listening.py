@@ -200,8 +200,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("optimizer.transformers_adamw", {'code': 'XLA306', 'name': 'transformers-adamw', 'severity': 'warning'},
 "calls: pytorch_transformers|transformers|transformers.optimization{AdamW}"),
 ("optimizer.slow_optimizer", {'code': 'XLA307', 'name': 'slow-optimizer', 'severity': 'warning', 'effort': 'medium'},
-"calls: torch.optim{ASGD Adafactor LBFGS Muon Rprop SparseAdam} torch.optim.adafactor{Adafactor} "
-"torch.optim.asgd{ASGD} torch.optim.lbfgs{LBFGS} torch.optim.muon{Muon} torch.optim.rprop{Rprop} "
+"calls: torch.optim{ASGD Adafactor LBFGS SparseAdam} torch.optim.adafactor{Adafactor} "
+"torch.optim.asgd{ASGD} torch.optim.lbfgs{LBFGS} "
 "torch.optim.sparse_adam|torch.optim.sparseadam{SparseAdam}"),
 ("optimizer.state_moved", {'code': 'XLA308', 'name': 'optimizer-state-moved', 'severity': 'warning', 'about': 'speed'},
 "nodes: {For}"),

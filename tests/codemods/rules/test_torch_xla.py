@@ -153,7 +153,7 @@ def test_fact_3_26_optimizer_flags(
 
 
 @pytest.mark.parametrize(
-    ("name", "reads"), [("ASGD", 12), ("Adafactor", 8), ("Muon", 20), ("Rprop", 16), ("AdamW", 0)]
+    ("name", "reads"), [("ASGD", 12), ("Adafactor", 8), ("Muon", 20), ("AdamW", 0)]
 )
 def test_fact_3_27_reads_of_optimizers(device: Any, name: str, reads: int) -> None:
     net = model(device)  # four parameters, of which Muon takes the two matrices

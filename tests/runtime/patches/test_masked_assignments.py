@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import distributions
 
+from xla_migrate import runtime as xla
 from xla_migrate.runtime.patches.operations import masked_assignments
 from xla_migrate.runtime.patches.operations._kernels import take_back
 
@@ -80,6 +82,29 @@ def test_the_divergence_of_categorical_distributions_reads_nothing(
         return distributions.kl_divergence(one, other)
 
     assert "aten::nonzero" not in fallbacks(case, numbers.to(device))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Rprop, torch.optim.Muon])
+def test_optimizers_read_nothing(kind: Callable[..., Any], device: torch.device) -> None:
+    """The rule about slow optimizers (XLA307) does not report these: torch_xla alone reads in each step."""
+    model = torch.nn.Linear(4, 3, bias=False).to(device)
+    optimizer = kind(model.parameters(), lr=0.01)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(torch.ones(2, 4, device=device)).square().mean().backward()
+        xla.optimizer_step(optimizer)
+        xla.mark_step()
+
+    for _ in range(3):
+        step()
+    xla.flush()
+    before = xla.metrics()
+    for _ in range(3):
+        step()
+    after = xla.metrics()
+    assert after["host_reads"] == before["host_reads"]
+    assert after["compiles"] == before["compiles"]
 
 
 def test_torch_xla_reads_a_mask_that_assigns(numbers: torch.Tensor, device: torch.device) -> None:

@@ -2,15 +2,14 @@
 
 ## What it reports
 
-LBFGS, ASGD, Adafactor, Muon, Rprop and SparseAdam with parameters on the accelerator.
+LBFGS, ASGD, Adafactor and SparseAdam with parameters on the accelerator.
 
 ## Why it matters on XLA
 
 Their arithmetic depends on numbers that Python reads (fact 3.27). Per step, measured with
 torch_xla 2.9:
 
-- ASGD reads 3 values for each parameter, Adafactor 2 and Muon 10.
-- Rprop reads 4 values for each parameter and compiles ten graphs.
+- ASGD reads 3 values for each parameter and Adafactor 2.
 - LBFGS compiles 33 graphs, then 62, then 89, and more in each further step.
 - SparseAdam needs sparse gradients, which XLA does not have.
 
@@ -20,6 +19,8 @@ Fix: safe, or none.
 
 Use `xla.LBFGS`. It is PyTorch's LBFGS with its history and its decisions on the host: one graph
 launch and one read for each evaluation. Replace the other optimizers by Adam or SGD if you can.
+
+Muon and Rprop read nothing with the runtime, which has the kernels that torch_xla lacks.
 
 ## Example
 
@@ -39,7 +40,7 @@ import torch
 from xla_migrate import runtime as xla
 
 model = torch.nn.Linear(4, 2).to(xla.xla_device())
-optimizer = torch.optim.Rprop(model.parameters())  # XLA307
+optimizer = torch.optim.ASGD(model.parameters())  # XLA307
 ```
 
 Files that compute on the CPU are not reported:
@@ -75,8 +76,6 @@ _COSTS = {
     "LBFGS": "compiles dozens of graphs in every step on XLA",
     "ASGD": "reads three values of each parameter in every step on XLA",
     "Adafactor": "reads two values of each parameter in every step on XLA",
-    "Muon": "reads ten values of each parameter in every step on XLA",
-    "Rprop": "reads four values of each parameter and compiles new graphs in every step on XLA",
     "SparseAdam": "needs sparse gradients, which XLA does not have",
 }
 _NAMES = {

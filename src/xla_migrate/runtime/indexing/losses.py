@@ -64,7 +64,8 @@ def masked_loss(
     Example:
         >>> output = torch.tensor([4.0, 1.0, 3.0], device=device)
         >>> target = torch.tensor([2.0, 9.0, 3.0], device=device)
-        >>> xla.masked_loss(F.mse_loss, output, target, mask=target < 9).item()
+        >>> loss = torch.nn.functional.mse_loss
+        >>> xla.masked_loss(loss, output, target, mask=target < 9).item()
         2.0
     """
     rows = _rows(output, target, mask)

@@ -40,6 +40,11 @@ def init_device_mesh(
 
     Raises:
         NotImplementedError: for more dimensions.
+
+    Example:
+        >>> mesh = xla.init_device_mesh("cuda", (1,), mesh_dim_names=("dp",))
+        >>> mesh["dp"] is mesh
+        True
     """
     if len(mesh_shape) != 1:
         raise NotImplementedError(

@@ -93,7 +93,7 @@ def _follows_a_bias(
     """Return True for the mean of a batch norm whose variance has moved alike.
 
     The gradient of a bias before a batch norm is rounding noise, which Adam turns into steps of
-    the learning rate (fact 4.8). The mean follows the bias, and the normalisation removes it.
+    the learning rate. The mean follows the bias, and the normalisation removes it.
     """
     variance = tensor.removesuffix("running_mean") + "running_var"
     if variance not in a or variance not in b or not tensor.endswith("running_mean"):
