@@ -447,9 +447,11 @@ class Project:
     def uses_attribute(self, name: str) -> bool:
         """True if another module of the same programs has `.name` of anything."""
         modules = self.modules
-        using = {other for other in modules.with_word(name) if _uses(modules.text(other), name)} - {
-            self.path
-        }
+
+        def found() -> frozenset[str]:
+            return frozenset(o for o in modules.with_word(name) if _uses(modules.text(o), name))
+
+        using = modules.remembered(("use the attribute", name), found) - {self.path}
         return bool(using) and not using.isdisjoint(modules.graph.connected(self.path))
 
     @property

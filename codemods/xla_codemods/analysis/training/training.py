@@ -390,8 +390,11 @@ class Training:
         function, project = self.script.function(node), self.script.project
         if function is None or function.name in _OF_MODELS or self._is_without_gradients(node):
             return []
-        is_called_elsewhere = project.wants(function.name) or project.uses_attribute(function.name)
-        return [] if is_called_elsewhere else callers(self.script, function)
+        calls = callers(self.script, function)  # before the project is searched, which costs more
+        is_called_elsewhere = bool(calls) and (
+            project.wants(function.name) or project.uses_attribute(function.name)
+        )
+        return [] if is_called_elsewhere else calls
 
     def _is_without_gradients(self, node: ast.AST) -> bool:
         """Return True if `torch.no_grad` is around `node`, or on its function."""

@@ -393,11 +393,15 @@ def before_reads_of_actions(script: Script) -> Iterator[Finding]:
     if uses_accelerate(script) or not script.runs_accelerated:
         return
     for function, _ in script.index.of(ast.FunctionDef):
+        if function.name == "__init__" or not any(map(_keeps, function.body)):
+            continue
         effects = script.training.function_effects(function)
         if FORWARD not in effects or effects & {*TRAINING, MARK, GRADIENTS}:
             continue
+        if not _keeps_what_it_computes(script, function):
+            continue
         read = _first_read(script, function.body)
-        if read is None or not _keeps_what_it_computes(script, function):
+        if read is None:
             continue
         if script.training.is_inference(read) and script.callers.call_in_a_loop(function):
             edit = InsertBefore(read, f"{script.xla}.mark_step()")
@@ -408,11 +412,17 @@ def _keeps_what_it_computes(script: Script, function: ast.FunctionDef) -> bool:
     """Return True for `self.state = h, z` of results, which the read of another result leaves pending."""
     computed = False
     for statement in function.body:
-        match statement:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
-                if computed and not isinstance(value, ast.Constant):
-                    return True
+        if computed and _keeps(statement):
+            return True
         computed = computed or FORWARD in script.training.effects_of([statement])
+    return False
+
+
+def _keeps(statement: ast.stmt) -> bool:
+    """Return True for `self.state = h, z`."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value):
+            return not isinstance(value, ast.Constant)
     return False
 
 
