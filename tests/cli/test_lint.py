@@ -35,7 +35,6 @@ def _violations(folder: Path) -> Counter[tuple[str, str]]:
 
 
 def test_the_fixtures_get_no_new_lint(tmp_path: Path) -> None:
-    pytest.importorskip("ruff")
     shutil.copytree(FIXTURES, tmp_path / "before")
     shutil.copytree(FIXTURES, tmp_path / "after")
     run = subprocess.run(

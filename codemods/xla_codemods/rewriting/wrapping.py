@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import re
 import tokenize
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -100,7 +101,7 @@ def _tokens(line: str, is_whole: bool = True) -> list[_Token] | None:
 
 
 def _split(line: str, length: int) -> list[str] | None:
-    """Return the lines of `line`, split at its last bracket; None if it has none that helps."""
+    """Return the lines of `line`, split at its last bracket or with its value in brackets; None if neither helps."""
     tokens = _tokens(line.strip())
     indent = line[: len(line) - len(line.lstrip())]
     if tokens is None:
@@ -113,7 +114,15 @@ def _split(line: str, length: int) -> list[str] | None:
         return [f"{indent}{body[:assigned]} (", *inner, f"{indent})"]
     pair = _last_brackets(tokens)
     if pair is None or not body[pair[0].end : pair[1].start].strip():
-        return None
+        if not assigned:
+            return None
+        room = length - len(indent + _INDENT)
+        rows = [
+            row for term in _operands(body[assigned:].strip(), "+-") for row in _factors(term, room)
+        ]
+        inner = [indent + _INDENT + row for row in rows]
+        fits = all(len(row) <= length for row in inner)
+        return [f"{indent}{body[:assigned]} (", *inner, f"{indent})"] if fits else None
     opening, closing = pair
     head, inside, tail = (
         body[: opening.end],
@@ -148,6 +157,18 @@ def _pieces(text: str) -> list[str]:
         return [text.strip()]
     at = [0, *(token.start for token in outer), len(text)]
     return [text[a:b].strip() for a, b in itertools.pairwise(at)]
+
+
+def _factors(term: str, length: int) -> list[str]:
+    """Return `term` as one row, or one for each factor."""
+    return [term] if len(term) <= length else _operands(term, "*/")
+
+
+def _operands(text: str, operators: str) -> list[str]:
+    """Return the operands of the binary `operators` outside brackets, each with its operator."""
+    places = [t.start for t in _tokens(text) or [] if t.depth == 0 and t.text in set(operators)]
+    between = [at for at in places if re.search(r"[\w.)\]}'\"]$", text[:at].rstrip())]
+    return [text[a:b].strip() for a, b in itertools.pairwise([0, *between, len(text)])]
 
 
 def _assigned(tokens: list[_Token]) -> int:

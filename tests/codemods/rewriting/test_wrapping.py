@@ -11,6 +11,26 @@ from xla_codemods.engine import Options, migrate
 from xla_codemods.rewriting.wrapping import wrapped
 
 CASES = {
+    "a sum": (
+        "        mean = x - xla.narrow(betas, 0, i) / (1 - xla.narrow(alphas, 0, i)).sqrt() * -eps",
+        """
+        mean = (
+            x
+            - xla.narrow(betas, 0, i)
+            / (1 - xla.narrow(alphas, 0, i)).sqrt()
+            * -eps
+        )
+        """,
+    ),
+    "a product": (
+        "        noise = xla.narrow(deviations, 0, step) * model(sample).sqrt()",
+        """
+        noise = (
+            xla.narrow(deviations, 0, step)
+            * model(sample).sqrt()
+        )
+        """,
+    ),
     "arguments": (
         "        xla.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, path)",
         """
@@ -102,7 +122,7 @@ def test_lines_of_the_original_stay() -> None:
     [
         "run(first_argument, second_argument)  # a comment that explains it\n",
         "text = '''a string\nof several lines''' + other(first_argument, second)\n",
-        "a_very_long_name_of_a_variable = another_very_long_name + a_third_name\n",
+        "a_very_long_name_of_a_variable = another_very_long_name_of_a_value\n",
     ],
 )
 def test_a_line_that_cannot_be_split_safely_stays(line: str) -> None:
