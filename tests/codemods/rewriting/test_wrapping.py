@@ -122,7 +122,6 @@ def test_lines_of_the_original_stay() -> None:
     [
         "run(first_argument, second_argument)  # a comment that explains it\n",
         "text = '''a string\nof several lines''' + other(first_argument, second)\n",
-        "a_very_long_name_of_a_variable = another_very_long_name_of_a_value\n",
     ],
 )
 def test_a_line_that_cannot_be_split_safely_stays(line: str) -> None:
