@@ -117,6 +117,7 @@ def _under_mask(
 
 
 def is_mask(index: object) -> bool:
+    """Return True if `index` selects by truth values."""
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 

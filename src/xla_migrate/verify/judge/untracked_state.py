@@ -98,7 +98,8 @@ def _follows_a_bias(
     variance = tensor.removesuffix("running_mean") + "running_var"
     if variance not in a or variance not in b or not tensor.endswith("running_mean"):
         return False
-    return a[variance].norm != 0 and not _off(a[variance], b[variance], allowed)
+    is_updated = a[variance].norm != 0 and b[tensor].norm != 0
+    return is_updated and not _off(a[variance], b[variance], allowed)
 
 
 def _difference_text(tensor: str, a: Movement, b: Movement) -> str:
