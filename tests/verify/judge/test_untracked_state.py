@@ -64,6 +64,15 @@ def test_a_mean_that_follows_a_bias_before_the_norm(variance: Movement | None, s
     assert [v.status for v in found] == [status]
 
 
+def test_a_mean_that_is_never_updated_is_a_difference() -> None:
+    variance = Movement(0.2, 0.1, 2.0)
+    moved = {"norm.running_mean": EMA, "norm.running_var": variance}
+    other = {"norm.running_mean": Movement(0.0, 0.0, 4.0), "norm.running_var": variance}
+    sides = run(side="reference", untracked=moved), run(side="target", untracked=other)
+    found = [v for v in untracked_state.judge(*sides, 1e-5) if v.name == "other state"]
+    assert [v.status for v in found] == ["failed"]
+
+
 def test_what_is_not_a_number_is_no_match() -> None:
     found = state(Movement(float("nan"), 0.3, 4.0))
     assert found is not None
