@@ -92,6 +92,11 @@ def test_faults(raised: dict[str, Any], fault: str, words: str) -> None:
     assert words in failure.message
 
 
+def test_a_module_that_a_path_with_dots_finds_is_the_scripts_own() -> None:
+    raised = error("ValueError", "no", innermost=f"{PROJECT}/tools/../lib/engine.py")
+    assert of_error(raised, PROJECT, HARNESS).message.startswith("lib/engine.py:")
+
+
 def test_the_traceback_has_the_scripts_own_frames_alone() -> None:
     raised = error("ValueError", "first line\nsecond line", innermost="/site-packages/torch/nn.py")
     failure = of_error(raised, PROJECT, HARNESS)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ...patterns import Pattern
 from ...program.import_graph import ImportGraph
+from ...program.import_roots import import_roots
 from ...program.texts import Texts
 
 # Never looked for in a project: nearly every name begins with one of them.
@@ -40,7 +41,7 @@ class ProjectFiles(Texts):
         """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
 
         Absolute names are looked for beside the file, then in each folder above, up to the project's root, and then in
-        folders that the project puts on Python's path.
+        folders that the project puts on Python's path (`import_roots`).
         """
         folder = path.rpartition("/")[0]
         if (dotted, folder) not in self._located:
@@ -77,15 +78,7 @@ class ProjectFiles(Texts):
 
     @cached_property
     def _on_the_path(self) -> list[str]:
-        """The folders that `_init_paths.py` names in `sys.path.insert(0, "lib")`, and that are no packages."""
-        adding = (path for path in self.having(("sys.path.",)) if "path" in path.rpartition("/")[2])
-        texts = [self.text(path) for path in adding]
-        return sorted(
-            folder
-            for folder in (self.folders if texts else ())
-            if f"{folder}/__init__.py" not in self.files
-            and any(_is_named(folder.rpartition("/")[2], text) for text in texts)
-        )
+        return import_roots(self, self.folders)
 
     @cached_property
     def folders(self) -> frozenset[str]:
@@ -155,11 +148,6 @@ class ProjectFiles(Texts):
 def is_of_others(root: str) -> bool:
     """Return True if `root` is the name of a known library, which projects seldom use for a module."""
     return root in _OTHERS or root in sys.stdlib_module_names
-
-
-def _is_named(folder: str, text: str) -> bool:
-    """Return True for `"lib"`, `"../lib"` and `"lib/"` in `text`."""
-    return re.search(rf"""["'/]{re.escape(folder)}/?["']""", text) is not None
 
 
 _IMPORT = Pattern(

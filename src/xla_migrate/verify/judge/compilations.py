@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,9 @@ def _place(lines: list[str], project: str) -> str:
     root = project.rstrip("/") + "/"
     frames = [m for m in map(_FRAME.fullmatch, lines) if m]
     for frame in frames:
-        if frame["path"].startswith(root):
-            return f"{frame['path'].removeprefix(root)}:{frame['line']}"
+        path = os.path.normpath(frame["path"])
+        if path.startswith(root):
+            return f"{path.removeprefix(root)}:{frame['line']}"
     for frame in frames:
         if "torch_xla" not in frame["path"]:
             return f"{frame['path']}:{frame['line']}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -102,7 +103,11 @@ def printed_error(text: str, project: str) -> ErrorRecord | None:
 
 def of_error(error: ErrorRecord, project: str, harness: str) -> Failure:
     """From the exception that ended the script."""
-    frames = [f for f in error["frames"] if f[0].startswith(project)]
+    # A path may have `..`, as in `sys.path.append("tools/../lib")`.
+    paths = [
+        (os.path.normpath(path), line, name, code) for path, line, name, code in error["frames"]
+    ]
+    frames = [f for f in paths if f[0].startswith(project)]
     text = f"{error['type']}: {error['message']}".strip()
     first = text.splitlines()[0][:500].rstrip(":;")
     place = f"{Path(frames[-1][0]).relative_to(project)}:{frames[-1][1]}: " if frames else ""

@@ -59,8 +59,8 @@ def tell() -> None:
         if path.suffix == ".py" and path.is_file():
             source = path.read_text(encoding="utf-8", errors="replace")
             for line, branch in unreached(source, lines, _earlier.get(file, set())):
-                name = file[len(where.in_project("")) :]
-                records.write("unreached", place=f"{name}:{line}", branch=branch)
+                place = f"{where.within_project(file)}:{line}"
+                records.write("unreached", place=place, branch=branch)
 
 
 def _first(code: CodeType, line: int) -> Any:

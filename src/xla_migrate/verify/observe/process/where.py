@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -15,11 +17,24 @@ def set_project(folder: str) -> None:
     """The folder whose files are the user's."""
     global _project
     _project = (folder.rstrip("/") + "/",)
+    within_project.cache_clear()
 
 
 def is_in_project(file: str) -> bool:
     """Return True for a file of the user's project."""
-    return file.startswith(_project) and "site-packages" not in file
+    return bool(within_project(file))
+
+
+@cache
+def within_project(file: str) -> str:
+    """Return the path of a file of the user's project, relative to the project; "" for other files.
+
+    A module that `sys.path.append("tools/../lib")` finds has a path with `..`.
+    """
+    path = os.path.normpath(file) if "/.." in file else file
+    if not path.startswith(_project) or "site-packages" in path:
+        return ""
+    return path[len(_project[0]) :]
 
 
 def in_project(file: str) -> str:
@@ -37,8 +52,8 @@ def caller() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
-        if is_in_project(name):
-            return f"{name[len(_project[0]) :]}:{frame.f_lineno}"
+        if inside := within_project(name):
+            return f"{inside}:{frame.f_lineno}"
         if not fallback and not any(part in name for part in _NEVER):
             fallback = f"{name}:{frame.f_lineno}"
         frame = frame.f_back
@@ -50,9 +65,8 @@ def stack() -> tuple[str, ...]:
     found = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if is_in_project(name):
-            found.append(f"{name[len(_project[0]) :]}:{frame.f_lineno}")
+        if inside := within_project(frame.f_code.co_filename):
+            found.append(f"{inside}:{frame.f_lineno}")
         frame = frame.f_back
     return tuple(found)
 
@@ -62,6 +76,6 @@ def loaded() -> list[str]:
     found = set()
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None) or ""
-        if isinstance(name, str) and is_in_project(name):
-            found.add(name[len(_project[0]) :])
+        if isinstance(name, str) and (inside := within_project(name)):
+            found.add(inside)
     return sorted(found)
