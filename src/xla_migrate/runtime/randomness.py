@@ -46,8 +46,8 @@ def manual_seed(seed: int, *, device_only: bool = False) -> torch.Generator:
 def generator(device: DeviceSpec = None) -> torch.Generator:
     """``torch.Generator(device)``: the accelerator's generator if it has one, else a generator of the CPU.
 
-    XLA has none. A random function with an XLA tensor takes one of the CPU and ignores it: it draws
-    from the device's one stream, which ``manual_seed`` seeds (fact 1.33).
+    XLA has none. A random function with an XLA tensor takes one of the CPU: the numbers are drawn on the CPU and
+    uploaded (fact 1.33).
 
     Args:
         device: What the CUDA script had.
