@@ -79,6 +79,22 @@ its number is:
      return x.to(device)
 ```
 
+Tests that tell a device with an index from one without still do:
+
+```diff
+ import torch
++from xla_migrate import runtime as xla
+
+ def choose(model, device: str):
+-    if device == "cuda":
++    if xla.is_accelerator(device) and ":" not in device:
+         print("the default device")
+-    if device.startswith("cuda:"):
++    if xla.is_accelerator(device) and ":" in device:
+         print("device", device.split(":")[1])
+     return model.to(device)
+```
+
 Tests that choose kernels for CUDA, or only add the number of the process to a name, are kept:
 
 ```python
@@ -124,6 +140,7 @@ from collections.abc import Iterator
 
 from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.checks.flags import is_name_for_cuda
+from ...analysis.devices.checks.indices import index_test
 from ...analysis.devices.checks.origins import is_renamed
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
@@ -293,6 +310,9 @@ def _test(
     if devices and len(devices) == len(subjects):
         tests = [f"{script.xla}.is_accelerator({{{place}}})" for place in range(len(devices))]
         text = tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
+        if len(tests) == 1 and (index := index_test(script, node, devices[0])):
+            is_part = negated or isinstance(script.parent(node), ast.expr)
+            text = f"({text}{index})" if is_part else f"{text}{index}"
         yield _finding(script, node, f"{'not ' if negated else ''}{text}", tuple(devices))
     elif devices or (unknown and any(device is not None for device, _ in tested)):
         yield RULE.finding(script, node, _UNKNOWN, severity=WARNING)

@@ -36,6 +36,34 @@ def test_of_devices(test: str) -> None:
     assert line(f"if {test}: pass") == "if xla.is_accelerator(device): pass"
 
 
+_BARE = 'xla.is_accelerator(device) and ":" not in device'
+_NUMBERED = 'xla.is_accelerator(device) and ":" in device'
+
+
+@pytest.mark.parametrize(
+    ("bare", "numbered", "after"),
+    [
+        ('device == "cuda"', 'device.startswith("cuda:")', (_BARE, _NUMBERED)),
+        ('"cuda" == device', '"cuda:" in device', (_BARE, _NUMBERED)),
+        ('device != "cuda"', 'not device.startswith("cuda:")', (f"not ({_BARE})", f"not ({_NUMBERED})")),
+        ('flag or device == "cuda"', 'device.startswith("cuda:")', (f"flag or ({_BARE})", _NUMBERED)),
+    ],
+)  # fmt: skip
+def test_names_with_and_without_an_index(bare: str, numbered: str, after: tuple[str, str]) -> None:
+    source = "import torch\ndef f(x, device: str, flag):\n    if {}:\n        a()\n    if {}:\n        b()\n    return x.to(device)\n"
+    expected = source.format(*after)
+    found = migrated(source.format(bare, numbered))
+    assert found.replace("from xla_migrate import runtime as xla\n", "") == expected
+
+
+def test_one_kind_of_names_in_each_function() -> None:
+    source = "import torch\ndef f(x, device: str):\n    a = TEST\n    return x.to(device)\n"
+    both = source.replace("TEST", 'device == "cuda"') + source.replace(
+        "TEST", 'device.startswith("cuda:")'
+    )
+    assert '":"' not in migrated(both)
+
+
 @pytest.mark.parametrize(
     "test", ['device.type != "cuda"', 'device != "cuda"', '"cuda" not in device', 'device not in ["cuda"]']
 )  # fmt: skip
