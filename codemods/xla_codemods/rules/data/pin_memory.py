@@ -71,6 +71,25 @@ class Buffer:
             self.x = self.x.pin_memory()
 ```
 
+A function of the script that creates the loader keeps its parameter, and its callers their arguments:
+
+```diff
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def create_loader(dataset, pin_memory):
+     return DataLoader(dataset, pin_memory=pin_memory)
+
+ def train(model, optimizer, dataset):
+-    for images in create_loader(dataset, pin_memory=True):
++    for images in xla.MpDeviceLoader(create_loader(dataset, pin_memory=True)):
+-        model(images.cuda()).sum().backward()
++        model(images.to(xla.xla_device())).sum().backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
+         optimizer.zero_grad()
+```
+
 Other loaders keep `pin_memory=True`, which makes copies faster on CUDA. Methods of the same name of
 other classes are not reported:
 
@@ -98,6 +117,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Replace, remove
 from ...finding import WARNING, Finding
+from ...flow.calls import called, class_named
 from ...rule import MethodCall, Rule
 
 RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING, words=("pin_memory",))
@@ -142,9 +162,9 @@ def _with_its_choice(script: Script, call: ast.Call, owner: ast.expr) -> ast.exp
 @RULE.node(ast.keyword, named=_ARGUMENTS)
 def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     call = script.parent(argument)
-    if isinstance(call, ast.Call) and not _is_off(argument.value):
+    if isinstance(call, ast.Call) and not (_is_off(argument.value) or _is_own(script, call, scope)):
         if _takes_pinning(script, call, scope):
-            if argument.arg == "pin_memory" and _is_harmless(script, call, scope):
+            if argument.arg == "pin_memory" and _is_harmless(script, call, argument.value, scope):
                 return
             edit = DropArgument(call, argument)
             yield RULE.finding(
@@ -200,16 +220,37 @@ def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in (False, None, "")
 
 
-def _is_harmless(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """Return True if `call` makes a loader, which only warns, and no device loader replaces it."""
+def _is_harmless(script: Script, call: ast.Call, value: ast.expr, scope: Scope) -> bool:
+    """Return True if `call` makes a loader, which only warns, and no device loader replaces it.
+
+    The same holds for a loader that gets the argument from the caller of the function around it.
+    """
     if script.value(call, scope).has(TENSOR):
         return False
+    if _is_parameter(script, value):
+        return True
     parent = script.parent(call)
     names = [ast.unparse(t) for t in parent.targets] if isinstance(parent, ast.Assign) else []
     for loop in script.training.loops:
         if any(ast.unparse(driver.node) in names for driver in loop.drivers) and not loop.fed:
             return True
     return not _has_device_loader(script)
+
+
+def _is_own(script: Script, call: ast.Call, scope: Scope) -> bool:
+    """Return True if `call` runs a function, or makes an object of a class, of the script or its project."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "__init__":
+        return False  # of a loader's base
+    if called(script, call) is not None or class_named(script, call.func) is not None:
+        return True
+    dotted = script.dotted(call.func, scope)
+    return dotted is not None and script.project.has(dotted)
+
+
+def _is_parameter(script: Script, value: ast.expr) -> bool:
+    if not isinstance(value, ast.Name):
+        return False
+    return any(binding.how == "parameter" for binding in script.reaching(value))
 
 
 def _has_device_loader(script: Script) -> bool:

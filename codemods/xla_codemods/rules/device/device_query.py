@@ -42,7 +42,7 @@ the index of the device is used:
 +    if not xla.is_available():
          return x
 -    print(f"device {torch.cuda.current_device()}")
-+    print(f"device {(xla.xla_device().index or 0)}")
++    print(f"device {xla.xla_device().index or 0}")
 -    return x.to(torch.cuda.current_device())
 +    return x.to(xla.xla_device())
 ```
@@ -330,7 +330,7 @@ def current_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fin
         message = f"`{_written(call.func)}()` fails on an XLA host, and `{number}` needs a number: use `xla.xla_device()` for the device, and `xla.local_rank()` for the number"
         yield RULE.finding(script, call, message)
         return
-    text = f"({device}.index or 0)" if is_number else device
+    text = f"{device}.index or 0" if is_number else device
     if is_default_of_an_option(script, call):
         text = f"{script.xla}.device_type()"  # as what a user writes there: a text
     message = f"`{_written(call.func)}()` fails on an XLA host: use `{text}`"

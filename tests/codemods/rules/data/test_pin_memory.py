@@ -78,3 +78,19 @@ def test_loaders_of_accelerate_pin() -> None:
         "for x in loader:\n    accelerator.backward(model(x))\n    optimizer.step()\n"
     )
     assert "pin_memory=True" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def build(n, *, pin_memory):\n    return torch.zeros(n)\nx = build(2, pin_memory=True)\n",
+        "class Loader(DataLoader):\n    def __init__(self, data, pin_memory):\n"
+        "        super().__init__(data, pin_memory=pin_memory)\nloader = Loader(data, pin_memory=True)\n",
+        "class Data:\n    def loader(self, pin_memory):\n"
+        "        return DataLoader(data, pin_memory=pin_memory)\nloader = Data().loader(pin_memory=True)\n",
+    ],
+)
+def test_functions_of_the_script_get_all_their_arguments(source: str) -> None:
+    after = migrated(f"import torch\nfrom torch.utils.data import DataLoader\n{source}{LOOP}")
+    assert "pin_memory=True" in after
+    assert "MpDeviceLoader" in after
