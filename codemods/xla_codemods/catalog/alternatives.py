@@ -12,6 +12,9 @@ _ALTERNATIVES = {
     "_amp_foreach_non_finite_check_and_unscale_": "train in bfloat16, without a GradScaler",
     "_amp_update_scale_": "train in bfloat16, without a GradScaler",
     "_adaptive_avg_pool2d": "an output size that divides the input's size",
+    "deform_conv2d": "`torch.nn.functional.grid_sample` at the offset positions and a convolution",
+    "nms": "`torchvision.ops.box_iou` of a fixed number of boxes (`topk`) and `torch.where`",
+    "roi_align": "`torch.nn.functional.grid_sample` at points of each box",
     "bincount": "`torch.nn.functional.one_hot(x, classes).sum(0)`",
 }
 

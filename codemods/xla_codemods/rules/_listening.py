@@ -276,8 +276,11 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 " qr solve solve_ex solve_triangular} torch.nn{AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d "
 "MultiLabelMarginLoss RReLU} torch.nn.functional{adaptive_max_pool3d ctc_loss "
 "fractional_max_pool2d interpolate multilabel_margin_loss upsample} torch.special{bessel_j0 erfcx "
-"i0e i1 log_ndtr ndtri zeta}; methods: {cauchy_ det geometric_ istft log_normal_ logcumsumexp "
-"matrix_exp median mode nanmedian stft}"),
+"i0e i1 log_ndtr ndtri zeta} torchvision.ops{DeformConv2d MultiScaleRoIAlign PSRoIAlign PSRoIPool "
+"RoIAlign RoIPool batched_nms complete_box_iou_loss deform_conv2d distance_box_iou_loss "
+"generalized_box_iou_loss masks_to_boxes nms ps_roi_align ps_roi_pool roi_align roi_pool}; "
+"methods: {cauchy_ det geometric_ istft log_normal_ logcumsumexp matrix_exp median mode nanmedian "
+"stft}"),
 ("step.moving_store", {'code': 'XLA519', 'name': 'moving-store', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "file_checks: {moving_store}"),
 ("step.pooling_divisor", {'code': 'XLA520', 'name': 'pooling-divisor', 'severity': 'warning', 'of_what_runs': True},

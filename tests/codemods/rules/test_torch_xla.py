@@ -462,10 +462,44 @@ def _other_fallbacks(
         ).rsample()
     for name in ("bessel_j0", "erfcx", "i0e", "i1", "log_ndtr", "ndtri"):
         cases[f"torch.special.{name}"] = lambda name=name: getattr(torch.special, name)(likely)
+    cases |= _box_fallbacks(device)
     for name in ("i0", "frexp"):
         cases[f"torch.{name}"] = lambda name=name: getattr(torch, name)(likely)
     cases["torch.nextafter"] = lambda: torch.nextafter(square, likely)
     return cases
+
+
+def _box_fallbacks(device: Any) -> dict[str, Callable[[], Any]]:
+    """Those of torchvision."""
+    from torchvision import ops
+
+    image = torch.randn(1, 4, 8, 8, device=device)
+    boxes = torch.tensor([[0.0, 0, 4, 4], [2, 2, 6, 6]], device=device)
+    scores, kinds = torch.tensor([0.5, 0.9], device=device), torch.zeros(2, device=device)
+    offsets, weight = (
+        torch.randn(1, 18, 6, 6, device=device),
+        torch.randn(4, 4, 3, 3, device=device),
+    )
+    cases: dict[str, Callable[[], Any]] = {
+        "nms": lambda: ops.nms(boxes, scores, 0.5),
+        "batched_nms": lambda: ops.batched_nms(boxes, scores, kinds, 0.5),
+        "deform_conv2d": lambda: ops.deform_conv2d(image, offsets, weight),
+        "masks_to_boxes": lambda: ops.masks_to_boxes(image[0] > -9),
+        "DeformConv2d": lambda: ops.DeformConv2d(4, 4, 3).to(device)(image, offsets),
+        "MultiScaleRoIAlign": lambda: ops.MultiScaleRoIAlign(["0"], 2, 2)(
+            {"0": image}, [boxes], [(8, 8)]
+        ),
+    }
+    for name in ("complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss"):
+        cases[name] = lambda name=name: getattr(ops, name)(boxes, boxes + 1)
+    for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"):
+        cases[name] = lambda name=name: getattr(ops, name)(image, [boxes], 2)
+    for name in ("RoIAlign", "RoIPool", "PSRoIAlign", "PSRoIPool"):
+        sampling = (2,) if name.endswith("Align") else ()
+        cases[name] = lambda name=name, more=sampling: getattr(ops, name)(2, 1.0, *more)(
+            image, [boxes]
+        )
+    return {f"torchvision.ops.{name}": run for name, run in cases.items()}
 
 
 def test_fact_3_37_what_has_no_kernel_is_computed_on_the_host(device: Any) -> None:

@@ -21,6 +21,16 @@ def _sample(**how: Any) -> Case:
     return lambda x: F.grid_sample(x, x[:, :2, ::2].movedim(1, -1) * 3 - 1.5, **how)
 
 
+def _volume(**how: Any) -> Case:
+    """`grid_sample` of volumes, at places that depend on the volume."""
+
+    def sampled(x: torch.Tensor) -> torch.Tensor:
+        places = torch.stack([x[:, :2] * 3 - 1.5, x[:, :2] - 0.7, 1.6 - x[:, 2:] * 3], -1)
+        return F.grid_sample(x.unflatten(1, (2, 2)), places, **how)
+
+    return sampled
+
+
 def _targets(x: torch.Tensor) -> torch.Tensor:
     return torch.tensor([1, 0], device=x.device)
 
@@ -115,6 +125,14 @@ CASES: dict[str, Case] = {
     "grid_sampler_2d reflected": _sample(padding_mode="reflection", align_corners=False),
     "grid_sampler_2d nearest": _sample(mode="nearest", align_corners=False),
     "grid_sampler_2d bicubic": _sample(mode="bicubic", align_corners=True),
+    "grid_sampler_3d": _volume(align_corners=False),
+    "grid_sampler_3d to the border": _volume(padding_mode="border", align_corners=True),
+    "grid_sampler_3d reflected": _volume(padding_mode="reflection", align_corners=False),
+    "grid_sampler_3d reflected, aligned": _volume(padding_mode="reflection", align_corners=True),
+    "grid_sampler_3d nearest": _volume(mode="nearest", align_corners=False),
+    "grid_sampler_3d nearest, reflected": _volume(
+        mode="nearest", padding_mode="reflection", align_corners=False
+    ),
     "hypot": lambda x: torch.hypot(x * 1e25, x.flip(0) * 1e25) / 1e25,
     "huber_loss": lambda x: F.huber_loss(x * 4, x.flip(0).detach(), delta=0.5),
     "huber_loss of each": lambda x: F.huber_loss(x * 4, x.flip(0), reduction="none"),

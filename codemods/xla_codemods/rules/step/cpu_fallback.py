@@ -90,12 +90,17 @@ _SOLVING = (
     "torch.distributions.LowRankMultivariateNormal",
     "torch.distributions.MultivariateNormal",
 )
+_BOXES = (
+    "batched_nms complete_box_iou_loss deform_conv2d distance_box_iou_loss generalized_box_iou_loss masks_to_boxes nms "
+    "ps_roi_align ps_roi_pool roi_align roi_pool"
+).split()
 # What falls back, as measured with torch_xla 2.9 (tests/codemods/rules/test_torch_xla.py runs each).
 FUNCTIONS = (
     *(f"torch.linalg.{name}" for name in _LINALG),
     *(f"torch.fft.{name}" for name in _FOURIER),
     *(f"torch.special.{name}" for name in _SPECIAL),
     *(f"torch.distributions.{name}" for name in _DISTRIBUTIONS),
+    *(f"torchvision.ops.{name}" for name in _BOXES),
     *(
         f"torch.nn.functional.{name}"
         for name in "adaptive_max_pool3d ctc_loss fractional_max_pool2d multilabel_margin_loss".split()
@@ -109,9 +114,15 @@ FUNCTIONS = (
 METHODS = (
     "cauchy_ det geometric_ istft log_normal_ logcumsumexp matrix_exp median mode nanmedian stft"
 ).split()
-CLASSES = tuple(
-    f"torch.nn.{name}"
-    for name in "AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
+CLASSES = (
+    *(
+        f"torch.nn.{name}"
+        for name in "AdaptiveMaxPool3d CTCLoss FractionalMaxPool2d MultiLabelMarginLoss RReLU".split()
+    ),
+    *(
+        f"torchvision.ops.{name}"
+        for name in "DeformConv2d MultiScaleRoIAlign PSRoIAlign PSRoIPool RoIAlign RoIPool".split()
+    ),
 )
 _RESIZING = ("torch.nn.functional.interpolate", "torch.nn.functional.upsample")
 

@@ -7,6 +7,7 @@ import pytest
 from ...helpers import findings
 
 SCRIPT = """import torch
+import torchvision
 import torch.nn.functional as F
 from torch import nn
 
@@ -52,6 +53,8 @@ def found(**parts: str) -> int:
         "torch.distributions.Beta(loss, loss).sample()",
         "torch.special.i1(loss)",
         "loss.clone().cauchy_()",
+        "torchvision.ops.roi_align(y, [loss], 2)",
+        "from torchvision.ops import nms\n        nms(y, loss, 0.5)",
     ],
 )
 def test_in_a_loop(line: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._volumes import sampled_volumes
+
 
 def _embedding_bag(
     weight: Tensor,
@@ -238,6 +240,7 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.fmax.default: _fmax,
     torch.ops.aten.fmin.default: _fmin,
     torch.ops.aten.exp2.default: _exp2,
+    torch.ops.aten.grid_sampler_3d.default: sampled_volumes,
     torch.ops.aten.hypot.default: _hypot,
     torch.ops.aten.logaddexp2.default: _logaddexp2,
     torch.ops.aten.logit.default: _logit,
