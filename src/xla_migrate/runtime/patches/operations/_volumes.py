@@ -55,5 +55,5 @@ def _values(x: Tensor, places: list[Tensor]) -> Tensor:
         is_inside = is_inside & (place >= 0) & (place <= size - 1)
         index = index * size + place.clamp(0, size - 1).long()
     flat = index.flatten(1)[:, None].expand(-1, x.shape[1], -1)
-    found = x.flatten(2).gather(2, flat).unflatten(2, index.shape[1:])
+    found = x.flatten(2).gather(2, flat).view(*x.shape[:2], *index.shape[1:])
     return torch.where(is_inside[:, None], found, 0)
