@@ -202,6 +202,15 @@ def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
             yield ast.Call(call.args[0], call.args[1:], call.keywords)
 
 
+def mapped(file: File, function: ast.AST | None) -> list[ast.expr]:
+    """Return what the lambda `function` is called on, each element by itself: `d.values()` of `map(lambda v: ..., d.values())`."""
+    call = file.parent(function) if isinstance(function, ast.Lambda) else None
+    match call:
+        case ast.Call(func=ast.Name(id="map" | "filter"), args=[first, several]):
+            return [several] if first is function else []
+    return []
+
+
 def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:
     """Return the class around `self.name`."""
     is_of_self = isinstance(node.value, ast.Name) and node.value.id == "self"

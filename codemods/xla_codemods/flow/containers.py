@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator
 
+from ..analysis.bindings import ITERATED
 from ..analysis.syntax import name_of, text_of, unparsed
-from .calls import File, callers, class_of_self
+from .calls import File, callers, class_of_self, mapped
 from .closure import reach
 from .edges import sources
 
@@ -35,10 +36,13 @@ def dictionaries(file: File, node: ast.Name) -> list[ast.expr]:
     """Return the dictionaries over whose values a loop gives them to `node`."""
     found = []
     for binding in file.reaching(node):
-        iterated = binding.value if binding.how == "for" else None
+        iterated, path = binding.value if binding.how == "for" else None, binding.path
+        around = file.parent(binding.node)  # the parameters of a lambda
+        for several in mapped(file, file.parent(around) if around is not None else None):
+            iterated, path = several, (ITERATED,)
         match view_below(iterated, _ORDERING):
             case ast.Call(func=ast.Attribute(value=owner, attr=view)):
-                if binding.path[1:] == ((1,) if view == "items" else ()):
+                if path[1:] == ((1,) if view == "items" else ()):
                     found.append(owner)
     return found
 

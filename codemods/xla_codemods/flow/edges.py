@@ -29,6 +29,7 @@ from .calls import (
     class_named,
     derives,
     heirs,
+    mapped,
     named,
     owner_of,
     prepared,
@@ -99,7 +100,7 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
     if binding.how != "parameter" or not isinstance(function, FUNCTIONS):
-        return []
+        return [e for each in mapped(file, function) for e in _elements(file, each, (ITERATED,))]
     calls = (*callers(file, function), *prepared(file, function))
     given = (argument(file, node.id, function, call) for call in calls)
     return [value for value in (*given, binding.value) if value is not None]

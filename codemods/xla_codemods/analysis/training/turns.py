@@ -9,7 +9,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from ...flow.calls import callers, heirs, methods, properties
+from ...flow.calls import callers, heirs, mapped, methods, properties
 from ...flow.closure import all_ends, reach
 from ...flow.conditions import truth
 from ...flow.edges import sources
@@ -197,6 +197,8 @@ def _always(script: Script, node: ast.AST) -> list[ast.AST]:
             return [test]
         case ast.ExceptHandler() | ast.Raise():
             return []
+        case ast.Lambda(body=body) if mapped(script, node):
+            return [body]
     return evaluated(node)
 
 

@@ -55,6 +55,28 @@ def test_builtins_that_look_at_each(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "print([*map(float, [loss, out.mean()])])",
+        "print(list(map(torch.Tensor.item, (loss, out.mean()))))",
+        "parts = {'a': loss, 'b': out.mean()}; print(list(map(float, parts.values())))",
+        "parts = {'a': loss, 'b': out.mean()}; print(list(map(lambda v: v.item(), parts.values())))",
+        "parts = {'a': loss}; kept = dict(map(lambda p: (p[0], p[1].item()), [('a', loss)])); print(list(map(lambda x: x.item(), parts.values())))",
+    ],
+)
+def test_functions_that_are_mapped(line: str) -> None:
+    assert len(_read(line)) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["print(list(map(float, names)))", "print(list(map(lambda n: n.item(), names)))",
+             "f = lambda v: v.item()", "print(sorted(map(len, [loss, out])))"],
+)  # fmt: skip
+def test_mapped_functions_of_others(line: str) -> None:
+    assert _read(line) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "if any(p.grad is None for p in model.parameters()): kept = 1",
         "if all(p.requires_grad for p in model.parameters()): kept = 1",
         "if any(n in 'ab' for n, p in model.named_parameters()): kept = 1",

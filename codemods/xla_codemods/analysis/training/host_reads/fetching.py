@@ -19,6 +19,7 @@ from ...syntax import is_literal, is_off, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_one_number_of_what_is_given, is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
+from ..tensors.returned_tensors import tensor_arguments
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .formatted import is_text
 from .plan import Outcome, plan
@@ -29,6 +30,9 @@ _METHODS = frozenset({"item", "tolist", "cpu"})
 _BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
 _OF_ALL = frozenset({"all", "any", "max", "min", "sorted"})  # look at each value of one iterable
+_MAPPED = frozenset(
+    {"bool", "float", "int", "item", "str", "tolist"}
+)  # `map(torch.Tensor.item, xs)`
 _LOGGING = frozenset(
     "add_histogram add_image add_images add_scalar add_scalars critical debug error info log log_dict log_metric log_metrics log_scalar set_postfix warning".split()
 )
@@ -50,6 +54,7 @@ _LIGHTNINGS = Outcome(obstacle="Lightning runs the step")
 # What may read a tensor from the device.
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
 _OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Slice, ast.Subscript, ast.UnaryOp)
+_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _READING = frozenset((*_TESTS, *_OPERATIONS, ast.FormattedValue, ast.comprehension))
 
 
@@ -251,8 +256,15 @@ def _asks(script: Script, test: ast.expr) -> bool:
     if isinstance(test, ast.Compare):
         if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in test.ops):
             return False
-        return any(_is_read(script, side) for side in (test.left, *test.comparators))
+        is_order = all(isinstance(op, _ORDERS) for op in test.ops)
+        sides = (test.left, *test.comparators)
+        return any(_is_read(script, s) or (is_order and _is_returned(script, s)) for s in sides)
     return _is_read(script, test)
+
+
+def _is_returned(script: Script, node: ast.expr) -> bool:
+    """True if `node`, whose size is compared, is a tensor on the device that a function of any module computes."""
+    return bool(tensor_arguments(script, node)) and may_be_read(script, node)
 
 
 def _is_read(script: Script, node: ast.expr) -> bool:
@@ -290,6 +302,14 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if may_be_read(script, fetched):
             yield f"`{unparsed(func)}` reads from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
+        match call:
+            case ast.Call(func=ast.Name(id="map"), args=[called, several]):
+                parts = _elements(several)
+                if name_of(called) in _MAPPED and (
+                    any(is_device_tensor(script, part) for part in parts)
+                    or holds_device_tensors(script, several)
+                ):
+                    yield f"`map({unparsed(called)}, ...)` reads each tensor from the device"
         is_value = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
         if func.id in _OF_ALL and len(call.args) == 1:
             looked_at = _looked_at(call)

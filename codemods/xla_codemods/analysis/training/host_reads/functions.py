@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 from ....flow.calls import argument, call_with, callers
 from ....flow.closure import reach
+from ....flow.edges import sources
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import FUNCTIONS, walk
 from ...projects.attribute_uses import uses_elsewhere
+from ...projects.callees import callees_of
 from ...projects.derivation import derives
 from ...scopes import FunctionNode
 from ...script import Script
-from ...syntax import name_of, parameter_for, unparsed
+from ...syntax import name_of, parameter_for, returned, unparsed
 from .holders import is_of_another, stored_in
 
 _CHANGING = frozenset({ARRAY, INSTANCE, MODULE})
@@ -92,9 +94,30 @@ def kept_by(script: Script, node: ast.expr) -> tuple[ast.expr, ast.ClassDef | No
     if definition is None:
         found = script.project.definition(made)
         definition = found[0] if found is not None else None
+    if not isinstance(definition, ast.ClassDef):
+        definition = _returned_class(script, owner)
     if not isinstance(definition, ast.ClassDef) or not only_keeps(definition, name):
         return None
     return owner, definition
+
+
+def _returned_class(script: Script, owner: ast.expr) -> ast.ClassDef | None:
+    """Return the class of the object that a function of any module returns for `owner`: `losses, errors = meters()`."""
+    callees, found = callees_of(script), list[ast.ClassDef | None]()
+    for binding in script.reaching(owner) if isinstance(owner, ast.Name) else ():
+        call = binding.value
+        target = callees.called(script.index, call.func) if isinstance(call, ast.Call) else None
+        values: list[ast.expr | None] = [None]
+        if binding.how == "assign" and target is not None:
+            values = [*returned(target.function)] or values
+        for value in values:
+            made = binding._replace(value=value).part
+            if target and isinstance(made, ast.Name):
+                made = next(iter(sources(target.home, made)), None)
+            is_call = target is not None and isinstance(made, ast.Call)
+            class_ = callees.class_of(target.home, made) if target and made and is_call else None
+            found.append(class_[1] if class_ is not None else None)
+    return found[0] if len(set(found)) == 1 else None
 
 
 def _class_of_entries(script: Script, owner: ast.expr) -> ast.expr | None:

@@ -72,8 +72,9 @@ def _parts(home: Index, target: Target, node: ast.expr) -> list[ast.expr]:
             return [element]
         case ast.BinOp(left=left, right=right):
             return [left, right]
-        case ast.Compare(left=left, comparators=others):
-            return [left, *others]
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            is_bool = isinstance(ops[0], (ast.In, ast.Is, ast.IsNot, ast.NotIn))
+            return [] if is_bool else [left, *others]
         case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
             return [inner]
         case ast.Attribute(value=inner, attr=name) if name in _TENSORS:

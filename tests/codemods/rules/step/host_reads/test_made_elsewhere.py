@@ -111,3 +111,124 @@ def train(model, loader, optimizer, names):
     }
     found = check(files["train.py"], path="train.py", project=Project(Modules(files), "train.py"))
     assert ("XLA503" in {f.code for f in found}) is is_found
+
+
+METERS = """\
+class Meter:
+    def __init__(self):
+        self.sum, self.n = 0.0, 0
+
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.n += n
+
+    @property
+    def avg(self):
+        return self.sum / max(self.n, 1)
+
+class Stop(Meter):
+    def update(self, value, n=1):
+        if value > 10:
+            raise SystemExit
+
+def two():
+    return Meter(), Meter()
+
+def one(rate=None):
+    meter = Meter()
+    return meter
+
+def chosen(flag):
+    return Meter() if flag else Stop()
+
+def stops():
+    return Stop(), Stop()
+
+ALL = [Meter()]
+
+def shared():
+    return ALL[0]
+"""
+
+
+def _with_meters(made: str) -> str:
+    train = f"""\
+import torch
+import torch.nn.functional as F
+import meters
+
+def train(model, loader, optimizer, flag):
+    {made}
+    for x, y in loader:
+        loss = F.cross_entropy(model(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.update(loss.item(), x.size(0))
+    print(losses.avg)
+"""
+    files = {"train.py": train.encode(), "meters.py": METERS.encode()}
+    project = Project(Modules(files), "train.py")
+    return migrate(files["train.py"], Options(), "train.py", project).data.decode()
+
+
+@each(
+    "made", ["losses, accs = meters.two()", "accs, losses = meters.two()", "losses = meters.one()"]
+)
+def test_meters_that_another_module_makes(made: str) -> None:
+    assert "losses.update(xla.item(loss), x.size(0))" in _with_meters(made)
+
+
+@each(
+    "made",
+    ["losses, accs = meters.stops()", "losses = meters.chosen(flag)", "losses = meters.shared()"],
+)
+def test_other_objects_that_another_module_makes(made: str) -> None:
+    assert "losses.update(loss.item()" in _with_meters(made)
+
+
+MEANS = """\
+def masked_mean(values, mask):
+    return (values * mask).sum() / mask.sum()
+
+def is_missing(values):
+    return values is None
+
+def parts(values):
+    return [part.mean() for part in values.chunk(2)]
+
+def size(values):
+    return values.shape[0]
+"""
+
+
+@each(
+    "line, is_read",
+    [
+        ("if masked_mean(out, out > 0) > 2: print('high')", True),
+        ("ratio = masked_mean(out, out > 0)\n        if ratio > 2: print('high')", True),
+        ("kept = 2 if masked_mean(values=out, mask=1) <= 2 else 1", True),
+        ("if is_missing(out): print('missing')", False),
+        ("if is_missing(out) > 0: print('missing')", False),
+        ("if parts(out): print('parts')", False),
+        ("if size(out) > 2: print('many')", False),
+        ("if masked_mean(3, 4) > 2: print('high')", False),
+    ],
+)
+def test_decisions_on_what_another_module_computes(line: str, is_read: bool) -> None:
+    train = f"""\
+import torch.nn.functional as F
+from means import is_missing, masked_mean, parts, size
+
+def train(model, loader, optimizer):
+    for x, y in loader:
+        out = model(x.cuda())
+        loss = F.cross_entropy(out, y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        {line}
+"""
+    files = {"train.py": train.encode(), "means.py": MEANS.encode()}
+    found = check(files["train.py"], path="train.py", project=Project(Modules(files), "train.py"))
+    assert ("XLA503" in {f.code for f in found}) is is_read
