@@ -15,7 +15,10 @@ from ..syntax import is_literal, is_static, name_of, walk_body
 
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
 _PARTIAL = "functools.partial"
-_JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack"})
+_JOINING = frozenset(
+    {f"torch.{name}" for name in ("cat", "concat", "concatenate", "hstack", "vstack")}
+    | {f"numpy.{name}" for name in ("concat", "concatenate", "hstack", "vstack")}
+)
 
 # What gives sizes in another container, or in another order.
 _OF_SIZES = frozenset(
@@ -128,7 +131,7 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
                 continue
             message = "XLA compiles once for every length that batches are padded to"
             yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
-        elif dotted in _JOINING and _has_rows_of_its_own(nodes) and _joins_samples(call):
+        elif dotted in _JOINING and _joins_samples(call) and _has_rows_of_its_own(nodes, call):
             message = (
                 "the number of rows depends on the samples, and XLA compiles once for each number"
             )
@@ -247,8 +250,11 @@ def _is_division(node: ast.BinOp) -> bool:
     return is_one and _FEW_FRAMES.search(name_of(node.right)) is None
 
 
-def _has_rows_of_its_own(nodes: list[ast.AST]) -> bool:
-    """True if each sample's rows are marked with its place in the batch, or counted: `rows[:, 0] = i`."""
+def _has_rows_of_its_own(nodes: list[ast.AST], joining: ast.Call) -> bool:
+    """Return True if samples have numbers of rows: each is marked with its place in the batch, or its rows are counted.
+
+    That is `rows[:, 0] = i`, `np.full(len(x), i)`, and `[len(x) for x in batch]` of the samples that are joined.
+    """
     for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), *_]))]):
@@ -259,7 +265,79 @@ def _has_rows_of_its_own(nodes: list[ast.AST]) -> bool:
                 return True
             case ast.Call(func=ast.Attribute(attr="full_like"), args=[_, ast.Name(), *_]):
                 return True
-    return False
+    counted = {text for node in nodes for size in _counts(node) for text in _texts(nodes, size)}
+    return not counted.isdisjoint(_texts(nodes, joining.args[0]))
+
+
+def _counts(node: ast.AST) -> list[ast.expr]:
+    """Return the sample whose rows `node` counts: `[len(x) for x in batch]`, `sizes.append(len(x))`, `n += len(x)`."""
+    match node:
+        case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if _is_size(size):
+            return [_with(node, _sized(size))]
+        case ast.Call(func=ast.Attribute(attr="append"), args=[size]) | ast.AugAssign(value=size):
+            return [_sized(size)] if _is_size(size) else []
+    return []
+
+
+def _sized(size: ast.expr) -> ast.expr:
+    """Return `x` of `len(x)`, `x.size(0)` and `x.shape[0]`."""
+    match size:
+        case ast.Call(func=ast.Name(), args=[sized]):
+            return sized
+        case ast.Call(func=ast.Attribute(value=sized)):
+            return sized
+        case ast.Subscript(value=ast.Attribute(value=sized)):
+            return sized
+    return size
+
+
+def _with(node: ast.ListComp | ast.GeneratorExp, element: ast.expr) -> ast.ListComp:
+    """Return `[element for ...]` with the loops of `node`."""
+    return ast.ListComp(elt=element, generators=node.generators)
+
+
+def _texts(nodes: list[ast.AST], joined: ast.expr) -> set[str]:
+    """Return texts that the samples in `joined` have, whatever the variables of its loops are called.
+
+    For a name these are the values that are appended to it as well.
+    """
+    if isinstance(joined, ast.ListComp):
+        return {_without_variables(joined)}
+    text = ast.unparse(joined)
+    variables = {node.id for node in walk(joined) if isinstance(node, ast.Name)}
+    found = {text}
+    for node in nodes:
+        if isinstance(node, ast.For) and variables & set(_names(node.target)):
+            loop = ast.comprehension(node.target, node.iter, [], 0)
+            found.add(_without_variables(ast.ListComp(joined, [loop])))
+        match node:
+            case ast.Call(func=ast.Attribute(attr="append", value=owner), args=[added]) if (
+                ast.unparse(owner) == text
+            ):
+                found.add(ast.unparse(added))
+            case ast.Assign(targets=[target], value=ast.ListComp() as value) if (
+                ast.unparse(target) == text
+            ):
+                found.add(_without_variables(value))
+    return found
+
+
+def _without_variables(node: ast.ListComp) -> str:
+    """Return `node` as text, with its variables called by their order; `[x for x in batch]` is `batch`."""
+    match node:
+        case ast.ListComp(
+            elt=ast.Name(id=name), generators=[ast.comprehension(target, walked)]
+        ) if isinstance(target, ast.Name) and target.id == name:
+            return ast.unparse(walked)
+    text = ast.unparse(node)
+    names = dict.fromkeys(name for g in node.generators for name in _names(g.target))
+    for number, name in enumerate(names):
+        text = re.sub(rf"\b{re.escape(name)}\b", f"_{number}", text)
+    return text
+
+
+def _names(target: ast.expr) -> list[str]:
+    return [node.id for node in walk(target) if isinstance(node, ast.Name)]
 
 
 def _joins_samples(call: ast.Call) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from ...helpers import findings
@@ -115,6 +117,27 @@ JOINED = """def collate_fn(batch):
 @pytest.mark.parametrize("mark", ["b[:, 0] = i", "ids.append(torch.full((len(b),), i))"])
 def test_rows_of_samples_joined(mark: str) -> None:
     assert lines(JOINED.format(mark=mark, joined="torch.cat(boxes, 0)")) == [5]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "sizes = [len(x) for x, y in batch]\nreturn np.concatenate([a for a, _ in batch]), sizes",
+        "sizes = torch.tensor([x.shape[0] for x in batch])\nreturn torch.cat([x for x in batch]), sizes",
+        "xs, ys = zip(*batch)\nreturn torch.cat(xs), [x.size(0) for x in xs], torch.stack(ys)",
+        "xs, ends, n = [], [], 0\nfor x in batch:\n    n += len(x)\n    xs.append(x)\nreturn np.vstack(xs)",
+        "n = 0\nfor g in batch:\n    n += g['x'].shape[0]\nreturn np.concatenate([s['x'] for s in batch])",
+        "xs = [s['x'] for s in batch]\nsizes = [len(s['x']) for s in batch]\nreturn torch.cat(xs), sizes",
+        "of = [np.full(len(x), i) for i, x in enumerate(batch)]\nreturn np.hstack(of)",
+    ],
+)
+def test_rows_that_are_counted(body: str) -> None:
+    assert len(lines(f"def collate_fn(batch):\n{textwrap.indent(body, '    ')}\n")) == 1
+
+
+def test_rows_of_others_that_are_counted() -> None:
+    source = "def collate_fn(batch):\n    sizes = [len(x) for x, y in batch]\n    return sizes, torch.cat([y for x, y in batch])\n"
+    assert lines(source) == []
 
 
 @pytest.mark.parametrize(
