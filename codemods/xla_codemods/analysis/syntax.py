@@ -174,6 +174,18 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack += below
 
 
+def is_size(node: ast.AST) -> bool:
+    """Return True for `len(x)`, `x.size(0)` and `x.shape[-1]`."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[_]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[_]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
+
+
 def evaluated(node: ast.AST) -> list[ast.AST]:
     """Return the children of `node` that run with it: of a lambda its defaults, of a definition none."""
     if isinstance(node, ast.Lambda):

@@ -82,6 +82,13 @@ class Callers:
             self._calls[function] = list(self._found(function))
         return self._calls[function]
 
+    def arguments(self, name: str, function: FunctionNode) -> list[ast.expr | None] | None:
+        """Return what each call passes for the parameter `name`, or None; None if some calls may be unknown."""
+        owner = self._owner(function)
+        if owner is None or (owner and function.name not in {"__init__", *CALLED_AS_INSTANCE}):
+            return None if owner and any(self._importing(function.name)) else []
+        return [self._argument(call, name, function) for call in self.of(function)]
+
     def take_part_in_steps(self, function: FunctionNode) -> bool:
         """Return True if a loop or function that computes gradients calls `function`."""
         calls = (*self.of(function), *self._of_heirs(function))

@@ -11,7 +11,7 @@ from ...patterns import Pattern
 from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode
-from ..syntax import is_literal, is_static, name_of, walk_body
+from ..syntax import is_literal, is_size, is_static, name_of, walk_body
 
 _NAME = Pattern(r"(?:^|_)collat(?:e|or)|Collat(?:e|or)")
 _PARTIAL = "functools.partial"
@@ -147,7 +147,7 @@ def _fills_up(script: ParsedFile, nodes: list[ast.AST]) -> bool:
     return pads and any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Sub)
-        and _is_size(node.right)
+        and is_size(node.right)
         and not _is_of_the_batch(node.left, nodes)
         for node in nodes
     )
@@ -162,7 +162,7 @@ def _is_of_the_batch(node: ast.expr, nodes: list[ast.AST]) -> bool:
             and not isinstance(other.value, (ast.Constant, ast.Attribute))
             for other in nodes
         )
-    return not isinstance(node, (ast.Constant, ast.Attribute)) or _is_size(node)
+    return not isinstance(node, (ast.Constant, ast.Attribute)) or is_size(node)
 
 
 def _is_longest(script: ParsedFile, node: ast.expr) -> bool:
@@ -185,11 +185,11 @@ def _are_sizes(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` holds a size of each sample: a list, or a tensor or an array that is made of one."""
     for each in reach([node], lambda inner: _made_of(script, inner)):
         match each:
-            case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if _is_size(size):
+            case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if is_size(size):
                 return True
             case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
                 return True
-            case _ if _is_size(each):  # `lengths.append(len(x))`
+            case _ if is_size(each):  # `lengths.append(len(x))`
                 return True
     return False
 
@@ -224,18 +224,6 @@ def _made_of(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _is_size(node: ast.expr) -> bool:
-    """`len(x)`, `x.size(0)`, `x.shape[-1]`."""
-    match node:
-        case ast.Call(func=ast.Name(id="len"), args=[_]):
-            return True
-        case ast.Call(func=ast.Attribute(attr="size"), args=[_]):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape")):
-            return True
-    return False
-
-
 def _rounds(nodes: list[ast.AST]) -> bool:
     """Return True if lengths are rounded up, which keeps the number of graphs small."""
     return any(
@@ -260,7 +248,7 @@ def _has_rows_of_its_own(nodes: list[ast.AST], joining: ast.Call) -> bool:
             case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple(elts=[ast.Slice(), *_]))]):
                 return True
             case ast.Call(func=ast.Attribute(attr="full"), args=[size, ast.Name(), *_]) if any(
-                _is_size(part) for part in walk(size) if isinstance(part, ast.expr)
+                is_size(part) for part in walk(size) if isinstance(part, ast.expr)
             ):
                 return True
             case ast.Call(func=ast.Attribute(attr="full_like"), args=[_, ast.Name(), *_]):
@@ -272,10 +260,10 @@ def _has_rows_of_its_own(nodes: list[ast.AST], joining: ast.Call) -> bool:
 def _counts(node: ast.AST) -> list[ast.expr]:
     """Return the sample whose rows `node` counts: `[len(x) for x in batch]`, `sizes.append(len(x))`, `n += len(x)`."""
     match node:
-        case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if _is_size(size):
+        case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if is_size(size):
             return [_with(node, _sized(size))]
         case ast.Call(func=ast.Attribute(attr="append"), args=[size]) | ast.AugAssign(value=size):
-            return [_sized(size)] if _is_size(size) else []
+            return [_sized(size)] if is_size(size) else []
     return []
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from ...flow.calls import callers, heirs, mapped, methods, properties
+from ...flow.calls import callers, heirs, mapped, methods, passed, properties
 from ...flow.closure import all_ends, reach
 from ...flow.conditions import truth
 from ...flow.edges import sources
@@ -23,7 +23,7 @@ from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
 from ..scopes import FunctionNode
 from ..script import Script
-from ..syntax import evaluated, is_literal, name_of, returned
+from ..syntax import evaluated, is_literal, is_size, name_of, returned
 from .acting import unmarked_evaluations
 from .engines import is_step_of_an_engine
 from .tensors.computed import computing
@@ -190,6 +190,12 @@ def _always(script: Script, node: ast.AST) -> list[ast.AST]:
         case ast.BoolOp(op=ast.And(), values=values):
             ends = (k for k, value in enumerate(values) if _is_always(script, value, False))
             return [*values[: next(ends, len(values)) + 1]]
+        case ast.BoolOp(op=ast.Or(), values=values):
+            ends = (k for k, value in enumerate(values) if _is_always(script, value, True))
+            return [*values[: next(ends, len(values)) + 1]]
+        case ast.IfExp(test=test, body=body, orelse=other):
+            parts = ((body, False), (other, True))
+            return [test, *(part for part, result in parts if not _is_always(script, test, result))]
         case ast.If(test=test, body=body, orelse=other):
             inside = [] if _is_occasional(script, node, True) else body
             return [test, *inside, *([] if _is_occasional(script, node, False) else other)]
@@ -355,9 +361,22 @@ def _is_always(script: Script, test: ast.expr, result: bool) -> bool:
             given = script.only_value(part)
             if given is not None and not isinstance(given, (ast.Name, ast.BoolOp)):
                 return truth(given, known)
+        if isinstance(part, ast.Name) and _is_given_a_size(script, part):
+            return True
         return bool(part.value) if isinstance(part, ast.Constant) else None
 
     return truth(test, known) is result
+
+
+def _is_given_a_size(script: Script, node: ast.Name) -> bool:
+    """Return True if `node` is a parameter for which every call passes the size of something."""
+    function = script.function(node)
+    if function is None or [b.how for b in script.reaching(node)] != ["parameter"]:
+        return False
+    elsewhere = script.callers.arguments(node.id, function)
+    given = passed(script, function, node.id)
+    values = [*given, *elsewhere] if elsewhere is not None else []
+    return bool(values) and all(value is not None and is_size(value) for value in values)
 
 
 def _is_rare(script: Script, test: ast.expr) -> bool:

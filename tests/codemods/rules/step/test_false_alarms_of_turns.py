@@ -167,3 +167,46 @@ def test_what_is_told_apart_from_tensors_is_none(value: str, found: int) -> None
         f"        board.write({{k: {value} for k, v in losses.items()}})\n"
     )
     assert [code for _, code in findings(source)].count("XLA503") == found
+
+
+LENGTHS = """\
+import torch
+
+def mask_of(lengths, n=None):
+    {chosen}
+    return torch.arange(n, device=lengths.device)[None] < lengths[:, None]
+
+def train(model, loader, optimizer):
+    model.cuda()
+    for x, lengths in loader:
+        x, lengths = x.cuda(), lengths.cuda()
+        loss = (model(x) * mask_of({given})).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+CHOSEN = [
+    "n = n or int(lengths.max())",
+    "n = n if n is not None else int(lengths.max())",
+    "n = int(lengths.max()) if n is None else n",
+    "if n is None: n = int(lengths.max())",
+    "if not n: n = lengths.max().item()",
+]
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+@pytest.mark.parametrize(
+    ("given", "is_read"),
+    [
+        ("lengths, x.size(1)", False),
+        ("lengths, n=x.shape[1]", False),
+        ("lengths, len(x[0])", False),
+        ("lengths", True),
+        ("lengths, x.max()", True),
+    ],
+)
+def test_a_size_that_every_call_passes(chosen: str, given: str, is_read: bool) -> None:
+    source = LENGTHS.format(chosen=chosen, given=given)
+    assert (_count(source, "XLA503") > 0) is is_read
+    other = source + "\ndef run(lengths):\n    return mask_of(lengths)\n"
+    assert _count(other, "XLA503") > 0
