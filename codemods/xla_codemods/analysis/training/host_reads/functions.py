@@ -26,7 +26,17 @@ _TESTING = (ast.BoolOp, ast.UnaryOp, ast.boolop, ast.unaryop, ast.cmpop, ast.exp
 _PLAIN = (
     *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return, ast.For, ast.If, ast.Assert),
     *(ast.Pass, ast.Continue, ast.BinOp, ast.operator, ast.Name, ast.Attribute, ast.Subscript),
-    *(ast.Constant, ast.Tuple, ast.Call, ast.keyword, ast.IfExp, ast.Compare, *_TESTING),
+    *(
+        ast.Constant,
+        ast.Tuple,
+        ast.List,
+        ast.Slice,
+        ast.Call,
+        ast.keyword,
+        ast.IfExp,
+        ast.Compare,
+        *_TESTING,
+    ),
 )
 _KEEPING = frozenset("append appendleft extend get is_tensor item items update values".split())
 
@@ -121,8 +131,10 @@ def _returned_class(script: Script, owner: ast.expr) -> ast.ClassDef | None:
 
 
 def _class_of_entries(script: Script, owner: ast.expr) -> ast.expr | None:
-    """Return the class of `self.meters[key]`, of a `defaultdict(Meter)`."""
+    """Return the class of `self.meters[key]`, of a `defaultdict(Meter)`, and of `meters.setdefault(key, Meter())`."""
     match owner:
+        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, ast.Call(func=kind)]):
+            return kind
         case ast.Subscript(value=ast.Name() | ast.Attribute() as holder):
             made = stored_in(script, holder)
         case _:

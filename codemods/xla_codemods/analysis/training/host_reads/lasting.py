@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from itertools import takewhile
+from typing import TypeGuard
 
 from ....patterns import Pattern
 from ...flow import has_run
@@ -90,9 +91,18 @@ def is_bound_before(script: Script, node: ast.Name, call: ast.AST) -> bool:
         if binding.how == "parameter":
             return True
         made = script.statement(binding.node)
+        while (block := script.parent(made)) not in around and _runs_whole(block):
+            made = block
         if made in around:
             if isinstance(made, (ast.For, ast.AsyncFor, ast.With)):
                 return True
         elif has_run(made, call, script.parents):
             return not isinstance(made, (*LOOPS, ast.If, ast.Try))
     return False
+
+
+def _runs_whole(block: ast.AST | None) -> TypeGuard[ast.With]:
+    """True for `with autocast():`, whose body runs to its end, or the function ends with its exception."""
+    return isinstance(block, ast.With) and not any(
+        name_of(getattr(item.context_expr, "func", None)) == "suppress" for item in block.items
+    )

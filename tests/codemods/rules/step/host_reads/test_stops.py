@@ -67,6 +67,23 @@ def test_it_ends_behind_the_step(line: str, text: str) -> None:
     assert text in after_migration(line)
 
 
+@pytest.mark.parametrize(
+    ("around", "is_deferred"),
+    [
+        ("with torch.autocast('cuda'):", True),
+        ("with torch.autocast('cuda'), torch.enable_grad():", True),
+        ("with contextlib.suppress(ValueError):", False),
+        ("with torch.no_grad():\n    with suppress(ValueError):", False),
+        ("if step > 3:", False),
+    ],
+)
+def test_a_value_that_is_assigned_in_a_block(around: str, is_deferred: bool) -> None:
+    last = around.rpartition("\n")[2]
+    inside = " " * (4 + len(last) - len(last.lstrip()))
+    line = f"{around}\n{inside}parts = reduced(step)\nif loss.item() > 9:\n    print(parts)\n    sys.exit(1)"
+    assert any("parts=parts" in text for text in after_migration(line)) is is_deferred
+
+
 def test_what_waits_is_waited_for_behind_a_loop_that_is_left() -> None:
     stop = "if torch.isnan(loss): raise ValueError"
     found = after_migration(f"{stop}\nif step > 9: break", "print('done')")

@@ -122,3 +122,17 @@ def test_a_meter_of_another_module_keeps_numbers(line: str) -> None:
     done = migrate(files["train.py"], Options(), "train.py", Project(Modules(files), "train.py"))
     assert line.replace("loss.item()", "xla.item(loss)") in done.data.decode()
     assert not [finding for finding in done.left if finding.code == "XLA503"]
+
+
+@pytest.mark.parametrize(
+    "kept", ["self.meters[k].update(v)", "self.meters.setdefault(k, Smoothed()).update(v)"]
+)
+@pytest.mark.parametrize(
+    "window", ["self.recent.append(value)", "self.recent = (self.recent + [value])[-20:]"]
+)
+def test_meters_that_are_made_when_they_are_needed(
+    kept: str, window: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    utils = UTILS.replace("self.meters[k].update(v)", kept)
+    monkeypatch.setitem(globals(), "UTILS", utils.replace("self.recent.append(value)", window))
+    assert "v = xla.item(v)" in _migrated()
