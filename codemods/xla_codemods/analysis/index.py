@@ -14,7 +14,7 @@ from .inference.inference import Inference
 from .inference.values import CLASS, Value
 from .nodes import CHILDREN, COMPREHENSIONS, DEFINITIONS, FUNCTIONS, LEAVES, NAMED
 from .scopes import Binding, FunctionNode, Scope, resolve
-from .syntax import CALLED_AS_INSTANCE, name_of, unparsed
+from .syntax import CALLED_AS_INSTANCE, assigned, name_of, unparsed
 
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
@@ -239,6 +239,10 @@ class Index(Tree):
                     self._assigned.setdefault((target, inside), []).append((node, inside))
         return self._assigned.get((text, scope), [])
 
+    def values_of(self, text: str) -> list[ast.expr]:
+        """Return what the file assigns to what is spelled `text`, also in `a, b = x, y`."""
+        return self.cached(_values_by_target).get(text, [])
+
     def spelled(self, node: ast.expr) -> list[ast.expr]:
         """Return the nodes that are spelled like `node`, a name, attribute or subscript."""
         named = self.names if isinstance(node, ast.Name) else self.attributes
@@ -340,3 +344,12 @@ def _inside(child: ast.AST, opener: ast.AST) -> bool:
     if isinstance(opener, ast.Lambda):
         return child is opener.body
     return True
+
+
+def _values_by_target(index: Index) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for statement, _ in index.of(ast.Assign):
+        for target in statement.targets:
+            for each, value in assigned(target, statement.value):
+                found.setdefault(unparsed(each), []).append(value)
+    return found

@@ -174,6 +174,18 @@ def walk_body(body: list[ast.stmt]) -> Iterator[ast.AST]:
             stack += below
 
 
+def assigned(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the pairs of `a, b = x, y`, and the target and value of other assignments."""
+    match target, value:
+        case (
+            (ast.Tuple(elts=targets) | ast.List(elts=targets)),
+            (ast.Tuple(elts=values) | ast.List(elts=values)),
+        ) if len(targets) == len(values):
+            if not any(isinstance(each, ast.Starred) for each in (*targets, *values)):
+                return list(zip(targets, values))
+    return [(target, value)]
+
+
 def is_size(node: ast.AST) -> bool:
     """Return True for `len(x)`, `x.size(0)` and `x.shape[-1]`."""
     match node:

@@ -9,6 +9,7 @@ from ..analysis.bindings import ITERATED, Binding
 from ..analysis.nodes import FUNCTIONS
 from ..analysis.scopes import FunctionNode
 from ..analysis.syntax import (
+    assigned,
     dict_entries,
     is_static,
     keyword,
@@ -246,7 +247,7 @@ def _set(file: File, node: ast.Attribute) -> list[ast.expr]:
 
 def _assigned(file: File, node: ast.expr) -> list[ast.expr]:
     """Return what the file assigns to an attribute or entry that is spelled like `node`."""
-    return [statement.value for statement, _ in file.index.assignments(unparsed(node))]
+    return file.index.values_of(unparsed(node))
 
 
 def _entries(file: File, owner: ast.expr, key: str) -> list[ast.expr]:
@@ -260,9 +261,12 @@ def _entries(file: File, owner: ast.expr, key: str) -> list[ast.expr]:
 
 def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
     """Return what an assignment gives `target`."""
-    match file.parent(target):
-        case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+    around = file.parent(target)
+    match around, file.parent(around) if around is not None else None:
+        case ((ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value)), _):
             return [value] if isinstance(target.ctx, ast.Store) else []
+        case ast.Tuple() as targets, ast.Assign(value=value):
+            return [part for each, part in assigned(targets, value) if each is target]
     return []
 
 
@@ -328,6 +332,10 @@ def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
             | ast.withitem(optional_vars=ast.expr() as target)
         ):
             yield from _loads(file, [target])
+        case ast.Call(args=[ast.Lambda() as function, _]) if mapped(file, function):
+            scope = file.index.scope(function.body)
+            for arg in function.args.args:
+                yield from (load for load, _ in file.index.names_of(scope, arg.arg))
 
 
 def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:

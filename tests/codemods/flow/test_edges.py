@@ -51,6 +51,15 @@ PROGRAMS = {
             def show(self):
                 used(self.x)
         C(made()).show()""",
+    "attributes that are assigned together": """
+        class C:
+            def __init__(self, x):
+                self.y, self.x = 1, x
+            def show(self):
+                used(self.x)
+        C(made()).show()""",
+    "entries that are assigned together": "d = {}\nd['x'], d['y'] = 1, made()\nused(d['y'])",
+    "a lambda that is mapped": "list(map(lambda v: used(v), [1, made()]))",
     "a method": """
         class C:
             def run(self):

@@ -153,6 +153,34 @@ A tensor that grows in each iteration:
      return tokens
 ```
 
+A cache of keys that grows with each token:
+
+```python
+import torch
+from torch import nn
+from xla_migrate import runtime as xla
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = nn.Linear(8, 8)
+
+    def forward(self, x, cache):
+        k = self.key(x)
+        if "k" in cache:
+            k = torch.cat([cache["k"], k], dim=1)  # XLA504
+        cache["k"] = k
+        return (x @ k.transpose(1, 2)).softmax(-1) @ k
+
+@torch.no_grad()
+def generate(x, steps):
+    model, cache = Attention().to(xla.xla_device()), {}
+    for _ in range(steps):
+        x = model(x, cache)
+        xla.mark_step()
+    return x
+```
+
 A size that is computed from a counter or a schedule:
 
 ```python
@@ -213,7 +241,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
-from ...analysis.training.shapes.growing_tensor import growing_tensors
+from ...analysis.training.shapes.growing_tensor import growing_caches, growing_tensors
 from ...analysis.training.shapes.masked_losses import whole_loss
 from ...analysis.training.shapes.masked_reductions import whole_reduction
 from ...analysis.training.shapes.masks import (
@@ -582,6 +610,9 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
 def growing(script: Script) -> Iterator[Finding]:
     for call in growing_tensors(script):
         message = "a tensor that grows in each iteration makes XLA compile in each iteration: allocate the full length, and write into the tensor"
+        yield RULE.finding(script, call, message)
+    for call in growing_caches(script):
+        message = "a cache that grows from call to call makes XLA compile in each iteration that samples: allocate the full length, and write the new part with `xla.put`"
         yield RULE.finding(script, call, message)
 
 

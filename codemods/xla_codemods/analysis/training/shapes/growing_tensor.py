@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....flow.calls import calls_by_name, outer_calls
+from ....flow.closure import reach
+from ....flow.edges import unpacked, uses
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
+from ...once import once
 from ...script import Script
-from ...syntax import identifiers
+from ...syntax import identifiers, name_of
 from ..acting import is_part_of_a_step
 from ..host_reads.fetching import reads_in_turns
 from ..tensors.device_tensors import may_be_read
@@ -17,27 +21,85 @@ from ..training import FORWARD, MARK, TRAINING
 _JOINING = frozenset(
     {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
 )
+_STORES = (ast.Attribute, ast.Name, ast.Subscript)
+_COUNTING = frozenset({"range", "trange", "count"})
 _NAMES = sorted(name.rpartition(".")[2] for name in _JOINING)
 
 
 def growing_tensors(script: Script) -> Iterator[ast.Call]:
     """`ids = torch.cat((ids, token), dim=1)` in loops that run a model."""
-    if not script.runs_accelerated:
-        return
-    for name in _NAMES:
+    for call in _joins(script):
+        loop = script.training.loop_of(call)
+        if loop is not None and _grown(script, script.parent(call)) is call:
+            runs_a_model = bool(loop.effects & {*TRAINING, FORWARD})
+            if runs_a_model and _is_on_device(script, call):
+                if not _is_settled(script, call, loop.node):
+                    yield call
+
+
+def growing_caches(script: Script) -> Iterator[ast.Call]:
+    """`k = torch.cat([cache["k"], k])` in a model that a loop samples from."""
+    if _sampling_loops(script):
+        for call in _joins(script):
+            if _is_kept_between_calls(script, call) and _is_on_device(script, call):
+                yield call
+
+
+def _joins(script: Script) -> Iterator[ast.Call]:
+    """Yield the calls that join a list or tuple of tensors."""
+    for name in _NAMES if script.runs_accelerated else ():
         for call, _ in script.index.calls_of(name):
-            if _grown(script, script.parent(call)) is call:
-                loop = script.training.loop_of(call)
-                if loop is not None and loop.effects & {*TRAINING, FORWARD}:
-                    settled = _is_made_anew(script, call, loop.node) or _is_once(
-                        script, call, loop.node
-                    )
-                    if (
-                        _is_on_device(script, call)
-                        and not settled
-                        and not _is_of_one_step(script, call)
-                    ):
-                        yield call
+            if call.args and isinstance(call.args[0], (ast.List, ast.Tuple)):
+                if script.dotted(call.func) in _JOINING:
+                    yield call
+
+
+def _is_settled(script: Script, call: ast.Call, loop: ast.AST) -> bool:
+    """Return True if the tensor does not grow in each turn of `loop`, or the turns are one graph."""
+    is_one_size = _is_made_anew(script, call, loop) or _is_once(script, call, loop)
+    return is_one_size or _is_of_one_step(script, call)
+
+
+def _is_kept_between_calls(script: Script, call: ast.Call) -> bool:
+    """Return True if the result is joined again in the next call: as an entry, an attribute or a returned value."""
+    loop, parts = script.training.loop_of(call), call.args[0]
+    assert isinstance(parts, (ast.List, ast.Tuple))
+    if loop is not None and _grown(script, script.parent(call)) is call:
+        return False
+    joined: set[ast.expr] = {part for part in parts.elts if isinstance(part, _STORES)}
+    start: list[ast.expr] = [call]
+    reached = reach(start, lambda node: _next(script, node), joined.__contains__)
+    if joined.isdisjoint(reached):
+        return False
+    if script.is_in_a_module(call):  # `layer(x, cache)`, whose calls are not found by name
+        return True
+    sampling = _sampling_loops(script)
+    around = reach([call], lambda node: outer_calls(script, node))
+    return any(ancestor in sampling for node in around for ancestor in script.ancestors(node))
+
+
+def _next(script: Script, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the expressions that have the value of `node`, also as a part of what its function returns."""
+    yield from uses(script, node)
+    several = script.parent(node)
+    if isinstance(several, ast.Tuple) and isinstance(script.parent(several), ast.Return):
+        place = (several.elts.index(node),)
+        function = script.function(node)
+        for call in calls_by_name(script, function) if function is not None else ():
+            yield from (read for read, path in unpacked(script, call) if path == place)
+
+
+@once
+def _sampling_loops(script: Script) -> frozenset[ast.AST]:
+    """Return the loops without gradients that count, and not over data: `for _ in range(max_new_tokens)`."""
+    found = (loop.node for loop in script.training.loops if not loop.fed)
+    return frozenset(
+        node
+        for node in found
+        if isinstance(node, ast.While)
+        or (isinstance(node, ast.For) and name_of(getattr(node.iter, "func", None)) in _COUNTING)
+        if script.training.is_inference(node)
+    )
 
 
 def _is_of_one_step(script: Script, call: ast.Call) -> bool:
