@@ -28,7 +28,9 @@ _ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 def is_mask(script: Script, node: ast.expr) -> bool:
     """Return True if `node` is surely a tensor of truth values."""
     parts, is_truth = partial(_mask_parts, script), partial(_is_truth, script)
-    return all_ends([node], parts, is_truth)
+    if all_ends([node], parts, is_truth):
+        return True  # made on the device; others may have been moved there
+    return all_ends([node], parts, partial(_is_boolean, script)) and may_be_read(script, node)
 
 
 def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
@@ -47,8 +49,12 @@ def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
             values = [_whole(binding) for binding in bindings]
             if all(binding.how == "parameter" for binding in bindings):
                 values = passed(script, script.function(node), node.id)
+            if all(binding.how == "for" for binding in bindings):
+                values = [*sources(script, node)]
             known = [value for value in values if value is not None]
             return known if len(known) == len(values) else []
+        case ast.Attribute():
+            return sources(script, node)
     return []
 
 
@@ -82,7 +88,9 @@ def _is_boolean(script: Script, node: ast.expr) -> bool:
         if node.func.attr not in KEEPING:
             return False
         node = node.func.value
-    return isinstance(node, (ast.Call, ast.Compare))
+    if isinstance(node, ast.Compare):
+        return not any(isinstance(op, _ASKING) for op in node.ops)
+    return isinstance(node, ast.Call)
 
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:
