@@ -154,12 +154,20 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
     edits = list(_inner(script, given))
-    if index is not None:  # torch.device(args.device, rank): the kind may be the host's
+    if index is not None and not _is_current(script, index):  # torch.device(args.device, rank): the kind may be the host's
         text = f'{script.xla}.xla_device("{{{{}}}}:{{{{}}}}".format({{0}}, {{1}}))'
         edits.append(Replace(call, text, (given, index)))
     else:
         edits.append(Replace(call, f"{script.xla}.xla_device({{0}})", (given,)))
     yield RULE.finding(script, call, _MESSAGE, *edits)
+
+
+def _is_current(script: Script, index: ast.expr) -> bool:
+    """Return True for the index of the current device, which a device without an index has."""
+    return isinstance(index, ast.Call) and script.dotted(index.func) in {
+        "torch.cuda.current_device",
+        "torch.accelerator.current_device_index",
+    }
 
 
 def _is_compared_with_another(script: Script, call: ast.Call) -> bool:

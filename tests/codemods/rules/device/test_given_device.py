@@ -24,6 +24,7 @@ ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
         ('d = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))',
          "d = xla.xla_device(args.device or xla.device_type())"),
         ("d = torch.device(args.device, rank)", 'd = xla.xla_device("{}:{}".format(args.device, rank))'),
+        ("d = torch.device(args.device, torch.cuda.current_device())", "d = xla.xla_device(args.device)"),
         ("d = torch.device(args.gpu)", "d = xla.xla_device(args.gpu)"),
     ],
 )  # fmt: skip
