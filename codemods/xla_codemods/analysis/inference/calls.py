@@ -114,6 +114,11 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _wrapped(values, dotted, node, scope)
     if dotted == "torch.autograd.Variable" and node.args:  # a tensor, where its argument is
         return join(values.value(node.args[0], scope), of(TENSOR))
+    if dotted == "collections.defaultdict" and len(node.args) == 1:
+        made = values.value(node.args[0], scope).definition
+        if isinstance(made, ast.ClassDef):
+            return Value(fields={}, element=values.instance(made, scope))
+        return UNKNOWN
     if dotted in library_types.SETTINGS_OF:
         return _settings(values, node, scope)
     if dotted in {"os.environ.get", "os.getenv"}:
@@ -294,7 +299,7 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
     if base.has(ACCELERATOR):
         return _accelerator_method(values, name, node, scope)
     if base.fields is not None:
-        return _dict_method(base, name, node)
+        return _dict_method(values, base, name, node)
     if name == "get" and node.args and is_settings(base):
         return _or_default(values, section(base), node, scope)
     if name in {"parse_args", "parse_known_args"}:
@@ -435,12 +440,15 @@ _WRAPPERS = frozenset(
 _OF_DICTS = frozenset({"get", "items", "keys", "pop", "setdefault", "values"})
 
 
-def _dict_method(base: Value, name: str, node: ast.Call) -> Value:
+def _dict_method(values: Inference, base: Value, name: str, node: ast.Call) -> Value:
     fields = base.fields or {}
     element = join(*fields.values(), *filter(None, [base.element]))
     match name, node.args:
         case "get" | "pop" | "setdefault", [ast.Constant(value=key), *_]:
             return fields.get(str(key), base.element or UNKNOWN)
+        case "get" | "pop" | "setdefault", [_, *_] if element == UNKNOWN:
+            assert isinstance(node.func, ast.Attribute)
+            return values.entry(node.func.value)
         case "keys", _:
             return Value(element=of(STRING))
         case "values", _:

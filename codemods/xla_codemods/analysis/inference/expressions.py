@@ -103,7 +103,9 @@ def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
         if isinstance(index.value, str) and is_settings(base):
             return section(base)
     if base.fields is not None and not isinstance(index, ast.Constant):
-        return join(*base.fields.values()) if base.fields else base.element or UNKNOWN
+        return (
+            join(*base.fields.values()) if base.fields else base.element or values.entry(node.value)
+        )
     if isinstance(index, ast.UnaryOp) and base.element is not None:
         return base.element
     if base.has(TENSOR):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
-from ...flow.calls import File, argument, calls_by_name, passed
+from ...flow.calls import File, argument, calls_by_name, methods, passed
 from ...flow.closure import reach
-from ...flow.containers import iterates_keys
+from ...flow.containers import ANY, held, iterates_keys
 from .. import flow
 from ..loops import is_called_a_loader
 from ..nodes import FUNCTIONS
@@ -316,6 +316,8 @@ class Inference:
         method = isinstance(owner, ast.ClassDef)
         calls = calls_by_name(self.file, function)
         if method:
+            others = len(self.file.index.cached(methods).get(function.name, ())) > 1
+            calls = [call for call in calls if not (others and self._runs_another(call, function))]
             calls += self._calls_by_text(function.name)
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
         for call in calls:
@@ -327,6 +329,16 @@ class Inference:
                 yield self.value(given, scope)
         if self.passed is not None:
             yield from self.passed(name, function)
+
+    def _runs_another(self, call: ast.Call, method: FunctionNode) -> bool:
+        """Return True if `call` surely runs a method of the same name of an unrelated class."""
+        if not isinstance(call.func, ast.Attribute):
+            return False
+        owner = self.value(call.func.value, self.file.index.scope(call)).definition
+        own = self.file.parent(method)
+        if not isinstance(owner, ast.ClassDef) or not isinstance(own, ast.ClassDef):
+            return False
+        return own not in self.lineage(owner) and owner not in self.lineage(own)
 
     def _others(
         self, name: str, function: FunctionNode, call: ast.Call, scope: Scope, skipped: int
@@ -372,6 +384,15 @@ class Inference:
     def instance(self, definition: ast.ClassDef, scope: Scope) -> Value:
         self.inner(definition, scope)
         return Value(self.base_kind(definition, scope), definition=definition)
+
+    def entry(self, dictionary: ast.expr) -> Value:
+        """Return the object under any key of `dictionary`, if all are instances of one class of the file."""
+        index = self.file.index
+        found = [
+            self.value(value, index.scope(value)) for value in held(self.file, dictionary, ANY)
+        ]
+        is_one = len({value.definition for value in found}) == 1
+        return found[0] if is_one and found[0].has(INSTANCE) else UNKNOWN
 
     def element(self, value: Value) -> Value:
         """One element of iterating `value`."""

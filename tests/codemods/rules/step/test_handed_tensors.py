@@ -275,3 +275,54 @@ def train(model, batches, optimizer):
 def test_the_reason_repeats_the_loop_as_it_is_written() -> None:
     (message,) = (f.message for f in check(ZIPPED.encode(), Options()) if f.code == "XLA503")
     assert "the loop `for k, v in zip(names, values)` marks no steps" in message
+
+
+GROUPS = """from collections import defaultdict
+import torch
+
+
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, v, n=1):
+        if isinstance(v, torch.Tensor):
+            v = v.item()
+        self.sum += v * n
+        self.count += n
+
+    @property
+    def average(self):
+        return self.sum / self.count
+
+
+class Logger:
+    def __init__(self):
+        self.meters = MADE
+
+    def update(self, n=1, **values):
+        for key, v in values.items():
+            UPDATE
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "update"),
+    [
+        ("defaultdict(Meter)", "self.meters[key].update(v, n)"),
+        ("{}", "self.meters.setdefault(key, Meter()).update(v, n)"),
+        ("{k: Meter() for k in ('loss', 'top1')}", "self.meters[key].update(v, n)"),
+        ("{'loss': Meter()}", "self.meters.get(key).update(v, n)"),
+        ("dict()", "if key not in self.meters: self.meters[key] = Meter()\n            self.meters[key].update(v, n=n)"),
+        ("{}", "meter = self.meters.get(key)\n            if meter is None: meter = self.meters[key] = Meter()\n            meter.update(v, n)"),
+    ],
+)  # fmt: skip
+def test_meters_in_a_dictionary(made: str, update: str) -> None:
+    meters = GROUPS.replace("MADE", made).replace("UPDATE", update)
+    train = TRAIN.replace("LINE", "logger.update(x.size(0), loss=loss.detach())")
+    files = {"meters.py": meters.encode(), "train.py": train.encode()}
+    modules = Modules(files)
+    project = Project(modules, "meters.py")
+    after = migrate(files["meters.py"], Options(), "meters.py", project).data.decode()
+    assert "v = xla.item(v)\n" in after
+    assert "return xla.arrived(self.sum) / self.count\n" in after

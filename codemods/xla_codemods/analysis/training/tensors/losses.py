@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ....flow.calls import callers
+from ....flow.closure import reach
 from ....flow.conditions import conditions
 from ....flow.containers import dictionaries
 from ...frameworks.accelerator import uses_accelerate
@@ -254,11 +256,22 @@ def is_handed_numbers_alone(script: Script, read: ast.AST) -> bool:
 
 
 def _handed(script: Script, node: ast.expr) -> tuple[bool, bool]:
-    """Whether other modules hand over tensors in their steps, and numbers that they have read of some."""
-    function, callers = _called_by_others(script, node), script.callers
+    """Whether other modules hand over tensors in their steps, and numbers that they have read of some.
+
+    They may call the function around `node`, or one that does: `update` of a group of meters calls that of each meter.
+    """
+    function = _called_by_others(script, node)
     if function is None:
         return False, False
-    return callers.hand_tensors_in_steps(function), callers.hand_numbers_in_steps(function)
+
+    def calling(inner: FunctionNode) -> list[FunctionNode]:
+        return [f for call in callers(script, inner) if (f := script.function(call)) is not None]
+
+    functions, others = list(reach([function], calling)), script.callers
+    return (
+        any(map(others.hand_tensors_in_steps, functions)),
+        any(map(others.hand_numbers_in_steps, functions)),
+    )
 
 
 def _called_by_others(script: Script, node: ast.expr) -> FunctionNode | None:
