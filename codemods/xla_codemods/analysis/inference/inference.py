@@ -17,6 +17,7 @@ from ..loops import is_called_a_loader
 from ..nodes import FUNCTIONS
 from ..scopes import ITERATED, Binding, FunctionNode, Scope, ScopeNode, resolve
 from ..syntax import (
+    CALLED_AS_INSTANCE,
     argument_for,
     is_static,
     name_of,
@@ -316,8 +317,8 @@ class Inference:
         method = isinstance(owner, ast.ClassDef)
         calls = calls_by_name(self.file, function)
         if method:
-            others = len(self.file.index.cached(methods).get(function.name, ())) > 1
-            calls = [call for call in calls if not (others and self._runs_another(call, function))]
+            if len(self.file.index.cached(methods).get(function.name, ())) > 1:
+                calls = [call for call in calls if not self._runs_another(call, function)]
             calls += self._calls_by_text(function.name)
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
         for call in calls:
@@ -331,8 +332,11 @@ class Inference:
             yield from self.passed(name, function)
 
     def _runs_another(self, call: ast.Call, method: FunctionNode) -> bool:
-        """Return True if `call` surely runs a method of the same name of an unrelated class."""
-        if not isinstance(call.func, ast.Attribute):
+        """Return True if `call` surely runs a method of the same name of an unrelated class.
+
+        All methods that calls of instances run, such as `forward`, are taken to receive the same kinds.
+        """
+        if not isinstance(call.func, ast.Attribute) or method.name in CALLED_AS_INSTANCE:
             return False
         owner = self.value(call.func.value, self.file.index.scope(call)).definition
         own = self.file.parent(method)
