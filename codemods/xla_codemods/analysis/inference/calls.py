@@ -446,7 +446,7 @@ def _dict_method(values: Inference, base: Value, name: str, node: ast.Call) -> V
     match name, node.args:
         case "get" | "pop" | "setdefault", [ast.Constant(value=key), *_]:
             return fields.get(str(key), base.element or UNKNOWN)
-        case "get" | "pop" | "setdefault", [_, *_] if element == UNKNOWN:
+        case "get" | "pop" | "setdefault", [_, *_]:
             assert isinstance(node.func, ast.Attribute)
             return values.entry(node.func.value)
         case "keys", _:
