@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+from ..flow.containers import iterable_of
 from ..patterns import Pattern
 from .bindings import FunctionNode
 from .nodes import CHILDREN, DEFINITIONS, LEAVES, LOOPS
@@ -107,18 +108,15 @@ def is_called_a_model(node: ast.expr) -> bool:
 
 def gone_through(iterated: ast.expr | None, path: tuple[int, ...]) -> str:
     """What a loop over `iterated` takes the part at `path` of each element from: `self.nets` for the 1 of `self.nets.items()`."""
-    match iterated:
+    if iterated is None:
+        return ""
+    iterable, path = iterable_of(iterated, path)
+    match iterable:
         case ast.Call(func=ast.Attribute(value=owner, attr="items")) if path[:1] == (1,):
             return ast.unparse(owner)
         case ast.Call(func=ast.Attribute(value=owner, attr="values")):
             return ast.unparse(owner)
-        case ast.Call(func=ast.Name(id="enumerate"), args=[elements, *_]) if path[:1] == (1,):
-            return gone_through(elements, path[1:])
-        case ast.Call(func=ast.Name(id="zip"), args=several) if path[:1] and path[0] < len(several):
-            return gone_through(several[path[0]], path[1:])
-        case ast.Call(func=ast.Name(id="list" | "reversed" | "sorted" | "tuple"), args=[elements]):
-            return gone_through(elements, path)
-    return ast.unparse(iterated) if iterated is not None else ""
+    return ast.unparse(iterable)
 
 
 # Names that by themselves say what they are; used only where the analysis cannot see the value.

@@ -40,10 +40,12 @@ def dictionaries(file: File, node: ast.Name) -> list[ast.expr]:
         around = file.parent(binding.node)  # the parameters of a lambda
         for several in mapped(file, file.parent(around) if around is not None else None):
             iterated, path = several, (ITERATED,)
-        match view_below(iterated, _ORDERING):
-            case ast.Call(func=ast.Attribute(value=owner, attr=view)):
-                if path[1:] == ((1,) if view == "items" else ()):
-                    found.append(owner)
+        match iterable_of(iterated, path[1:]) if iterated is not None else None:
+            case (ast.Call(func=ast.Attribute(value=owner, attr="items")), (1,)) | (
+                ast.Call(func=ast.Attribute(value=owner, attr="values")),
+                (),
+            ):
+                found.append(owner)
     return found
 
 
@@ -55,6 +57,22 @@ def view_below(node: ast.AST | None, wrappers: Collection[str]) -> ast.Call | No
         case ast.Call(func=ast.Attribute(attr="items" | "values")):
             return node
     return None
+
+
+def iterable_of(iterable: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
+    """Return the iterable below `enumerate`, `zip`, `list` and the like that gives the part at `path` of an element, and
+    the path in its own elements.
+    """
+    while True:
+        match iterable:
+            case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]) if path[:1] == (1,):
+                iterable, path = inner, path[1:]
+            case ast.Call(func=ast.Name(id="zip"), args=parts) if path and path[0] < len(parts):
+                iterable, path = parts[path[0]], path[1:]
+            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _ORDERING:
+                iterable = inner
+            case _:
+                return iterable, path
 
 
 def iterates_keys(file: File, loop: ast.AST) -> bool:

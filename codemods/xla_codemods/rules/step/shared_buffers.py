@@ -94,6 +94,7 @@ from ...analysis.syntax import unparsed
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
+from ...flow.containers import iterable_of
 from ...rule import MethodCall, Rule
 
 RULE = Rule("XLA511", "shared-buffers", of_what_runs=True, severity=WARNING)
@@ -244,24 +245,17 @@ def _gives_parameters(
     script: Script, iterable: ast.expr, path: tuple[int, ...], scope: Scope
 ) -> bool:
     """True if unpacking an element of `iterable` along `path` gives a parameter."""
-    match iterable:
-        case ast.Call(func=ast.Name(id="zip"), args=args) if len(path) > 1:
-            index = path[1]
-            return 0 <= index < len(args) and _gives_parameters(
-                script, args[index], (path[0], *path[2:]), scope
-            )
-        case ast.Call(func=ast.Name(id="enumerate"), args=[inner]) if len(path) > 1:
-            return path[1] == 1 and _gives_parameters(script, inner, (path[0], *path[2:]), scope)
+    iterable, path = iterable_of(iterable, path[1:])
     value = script.value(iterable, scope)
     if value.has(PARAMETERS):
         return True
     match iterable:
         case ast.Call(func=ast.Attribute(attr="parameters" | "buffers"), args=[]):
-            return len(path) == 1
+            return not path
         case ast.Call(func=ast.Attribute(attr="named_parameters" | "named_buffers"), args=[]):
-            return path[1:] == (1,)
+            return path == (1,)
         case ast.Call(func=ast.Attribute(value=owner, attr="items"), args=[]):
-            return path[1:] == (1,) and _owner_of_state(script, owner, scope) is not None
+            return path == (1,) and _owner_of_state(script, owner, scope) is not None
         case ast.Call(func=ast.Attribute(value=owner, attr="values"), args=[]):
-            return len(path) == 1 and _owner_of_state(script, owner, scope) is not None
+            return not path and _owner_of_state(script, owner, scope) is not None
     return False

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....flow.closure import reach
+from ....flow.containers import iterable_of
 from ....patterns import Pattern
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR
@@ -77,16 +78,9 @@ def _is_of_lengths(script: Script, part: ast.AST) -> bool:
 
 def _is_an_element(binding: Binding) -> bool:
     """True for `n` of `for n in lengths`, `for i, n in enumerate(lengths)` and `for x, n in zip(xs, lengths)`."""
-    iterated, path = binding.value, binding.path[1:]  # after the step into an element
-    if binding.how != "for" or iterated is None:
+    if binding.how != "for" or binding.value is None:
         return False
-    match iterated:
-        case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]) if path[:1] == (1,):
-            iterated, path = inner, path[1:]
-    match iterated:
-        case ast.Call(func=ast.Name(id="zip"), args=args) if path and path[0] < len(args):
-            iterated = args[path[0]]
-    return _are_lengths(iterated)
+    return _are_lengths(iterable_of(binding.value, binding.path[1:])[0])
 
 
 def _are_lengths(node: ast.expr) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ....flow.calls import callers
 from ....flow.closure import reach
 from ....flow.conditions import conditions
-from ....flow.containers import dictionaries
+from ....flow.containers import dictionaries, iterable_of
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.library_types import is_tensor_function
@@ -60,18 +60,13 @@ def _gives_a_loss(script: Script, name: str, binding: Binding) -> bool:
     match binding.how, binding.value:
         case "assign", ast.Call():
             return "loss" in name.lower()
-        case "for", ast.Call(func=ast.Attribute(value=ast.Name() as walked, attr=part)):
-            is_value = part == "values" or (part == "items" and binding.path[-1:] == (1,))
-            named = _are_losses(script, walked) or "loss" in name.lower()
-            return is_value and named
-        case "for", ast.Name() as walked:
-            return _are_losses(script, walked)
-        case "for", ast.Call(func=ast.Name(id="enumerate"), args=[ast.Name() as walked, *_]):
-            return binding.path[-1:] == (1,) and _are_losses(script, walked)
-        case "for", ast.Call(func=ast.Name(id="zip"), args=args) if binding.path:
-            place = binding.path[-1]
-            walked_by = args[place] if 0 <= place < len(args) else None
-            return isinstance(walked_by, ast.Name) and _are_losses(script, walked_by)
+        case "for", ast.expr() as iterated:
+            match iterable_of(iterated, binding.path[1:]):
+                case ast.Name() as walked, _:
+                    return _are_losses(script, walked)
+                case (ast.Call(func=ast.Attribute(value=ast.Name() as walked, attr=part)), path):
+                    is_value = part == "values" or (part == "items" and path == (1,))
+                    return is_value and (_are_losses(script, walked) or "loss" in name.lower())
     return False
 
 
