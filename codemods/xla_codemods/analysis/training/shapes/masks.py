@@ -14,7 +14,7 @@ from ...inference.values import ACCEL, NONE, TENSOR
 from ...nodes import walk
 from ...scopes import Binding
 from ...script import Script
-from ...syntax import keyword
+from ...syntax import keyword, name_of
 from ..tensors.device_tensors import may_be_read
 from ..tensors.given import KEEPING, is_given
 
@@ -30,7 +30,7 @@ def is_mask(script: Script, node: ast.expr) -> bool:
     parts, is_truth = partial(_mask_parts, script), partial(_is_truth, script)
     if all_ends([node], parts, is_truth):
         return True  # made on the device; others may have been moved there
-    return all_ends([node], parts, partial(_is_boolean, script)) and may_be_read(script, node)
+    return all_ends([node], parts, partial(_has_truth_values, script)) and may_be_read(script, node)
 
 
 def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
@@ -75,22 +75,7 @@ def _is_truth(script: Script, node: ast.expr) -> bool:
             )
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _METHODS:
             return may_be_read(script, node) or is_given(script, owner)
-    return _is_boolean(script, node) and may_be_read(script, node)
-
-
-def _is_boolean(script: Script, node: ast.expr) -> bool:
-    """`torch.eye(8, dtype=torch.bool).to(device)`, wherever it is."""
-    while isinstance(node, ast.Call) and not _has_type_bool(script, node):
-        if not isinstance(node.func, ast.Attribute) or script.dotted(node.func):
-            return False
-        if node.func.attr in _METHODS:
-            return True
-        if node.func.attr not in KEEPING:
-            return False
-        node = node.func.value
-    if isinstance(node, ast.Compare):
-        return not any(isinstance(op, _ASKING) for op in node.ops)
-    return isinstance(node, ast.Call)
+    return _has_truth_values(script, node) and may_be_read(script, node)
 
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:
@@ -122,14 +107,6 @@ def _is_named_mask(script: Script, node: ast.expr) -> bool:
     return bool(reaching) and all(b.how in {"parameter", "for"} or b.path for b in reaching)
 
 
-def _has_type_bool(script: Script, call: ast.Call) -> bool:
-    """`torch.zeros(8, dtype=torch.bool)`, `x.to(torch.bool)`."""
-    given = keyword(call, "dtype")
-    if given is None and isinstance(call.func, ast.Attribute) and call.func.attr in {"to", "type"}:
-        given = call.args[-1] if call.args else None
-    return script.dotted(given) in {"torch.bool", "torch.BoolTensor"}
-
-
 def is_same_mask(one: ast.Subscript, other: ast.Subscript) -> bool:
     """Return True for `dist[mask]` and `distance[mask]`: equal text, without calls of unknown functions."""
     calls = (node.func for node in walk(one.slice) if isinstance(node, ast.Call))
@@ -153,14 +130,19 @@ def is_about(mask: ast.expr, tensor: ast.expr) -> bool:
 
 _MADE = frozenset({"arange", "eye", "full", "ones", "tril_indices", "triu_indices", "zeros"})
 _COMPUTED = frozenset({"flip", "logical_and", "logical_not", "logical_or", "roll", "tril", "triu"})
-_LOGICAL = frozenset({"bool", "logical_and", "logical_not", "logical_or"})
+_BOOLS = frozenset({"torch.bool", "torch.BoolTensor"})
 _MASK_METHODS = KEEPING | {"bool", "fill_diagonal_", "logical_not", "tril", "triu"}
 
 
 def is_constant_mask(script: Script, node: ast.expr) -> bool:
     """Return True if `node` is a tensor of truth values that depends on sizes alone."""
-    parts = (_sizes_alone, _truth_values)
-    return all(without_fault([node], partial(each, script)) for each in parts)
+    is_constant = without_fault([node], partial(_sizes_alone, script))
+    return is_constant and _has_truth_values(script, node)
+
+
+def _has_truth_values(script: Script, node: ast.expr) -> bool:
+    """Return True for `torch.eye(8, dtype=torch.bool).to(device)` and `x > 0`, on any device."""
+    return without_fault([node], partial(_truth_values, script))
 
 
 def _sizes_alone(script: Script, node: ast.expr) -> list[ast.expr] | None:
@@ -190,22 +172,23 @@ def _sizes_alone(script: Script, node: ast.expr) -> list[ast.expr] | None:
 def _truth_values(script: Script, node: ast.expr) -> list[ast.expr] | None:
     """Return what decides if `node` has truth values; None if nothing shows it."""
     match node:
-        case ast.Compare():
-            return []
+        case ast.Compare(ops=ops):
+            return None if any(isinstance(op, _ASKING) for op in ops) else []
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
             return [operand]
         case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=left, right=right):
             return [left, right]
         case ast.Call(func=func, args=args):
             named = [keyword(node, "dtype"), *args]
-            if any(script.dotted(part) == "torch.bool" for part in named if part is not None):
+            if not _BOOLS.isdisjoint(script.dotted(part) for part in named if part is not None):
                 return []
-            method = func.attr if isinstance(func, ast.Attribute) else ""
-            if method in _LOGICAL:
+            name = name_of(func)
+            if name in _METHODS:
                 return []
             if script.dotted(func):
-                return args[:1] or None
-            return [func.value] if isinstance(func, ast.Attribute) else None
+                return (args[:1] or None) if name in _COMPUTED else None
+            is_method = isinstance(func, ast.Attribute) and name in _MASK_METHODS
+            return [func.value] if is_method and isinstance(func, ast.Attribute) else None
         case ast.Subscript(value=whole):
             return [whole]
         case ast.Name() | ast.Attribute():
