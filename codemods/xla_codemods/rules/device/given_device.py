@@ -106,11 +106,11 @@ import re
 from collections.abc import Iterator
 
 from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.checks.flags import is_member
 from ...analysis.devices.given.elsewhere import (
     is_filled,
     is_from_elsewhere,
     is_made_device,
-    is_member,
     is_settings,
 )
 from ...analysis.devices.specs import (

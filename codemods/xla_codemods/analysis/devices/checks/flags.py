@@ -13,7 +13,7 @@ from ...bindings import Binding
 from ...inference.library_types import RUNTIME
 from ...inference.values import CLASS
 from ...parsed_file import ParsedFile
-from ...syntax import class_values, is_literal, name_of
+from ...syntax import class_values, is_cuda_string, is_literal, name_of, text_of
 from ..availability import asks_availability
 from ..specs import Devices, last_name
 
@@ -72,6 +72,16 @@ def _is_device(script: ParsedFile, node: ast.expr) -> bool:
 
 
 _MEMBER_IS_TEXT = frozenset({"str", "StrEnum"})
+
+
+def is_member(script: ParsedFile, node: ast.expr) -> bool:
+    """Return True for `Kind.CUDA.value` and `Kind.CUDA` of an enumeration with a member `CUDA = "cuda"`."""
+    if isinstance(node, ast.Attribute) and node.attr == "value":
+        node = node.value
+    definition = _class(script, node.value) if isinstance(node, ast.Attribute) else None
+    if definition is None or not any("Enum" in ast.unparse(base) for base in definition.bases):
+        return False
+    return is_cuda_string(text_of(dict(class_values(definition)).get(name_of(node))) or "")
 
 
 def is_name_for_cuda(script: ParsedFile, node: ast.expr) -> bool:

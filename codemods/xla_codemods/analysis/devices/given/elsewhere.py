@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ...inference.values import DEVICE, GIVEN, STRING
 from ...projects.passed_arguments import assigned_to
 from ...script import Script
-from ...syntax import is_cuda_string, keyword, name_of
+from ...syntax import keyword, name_of
 from ..specs import is_device_name
 
 # Fields of settings that name a device and that something outside the code fills: a YAML file, a command line.
@@ -116,23 +116,6 @@ def _is_made_in_another_module(
 def is_filled(script: Script, part: ast.expr) -> bool:
     """Return True if `part` is a field that a file of settings or a command line fills with a text."""
     return is_filled_field(script, part) and not is_made_device(script, part)
-
-
-def is_member(script: Script, given: ast.expr) -> bool:
-    """`Kind.CUDA.value`, of an enumeration of this file whose member is `CUDA = "cuda"`."""
-    if isinstance(given, ast.Attribute) and given.attr == "value":
-        given = given.value
-    if not isinstance(given, ast.Attribute):
-        return False
-    owner = script.value(given.value).definition
-    return isinstance(owner, ast.ClassDef) and any(
-        isinstance(member, ast.Assign)
-        and ast.unparse(member.targets[0]) == given.attr
-        and isinstance(member.value, ast.Constant)
-        and is_cuda_string(str(member.value.value))
-        and any("Enum" in ast.unparse(base) for base in owner.bases)
-        for member in owner.body
-    )
 
 
 def is_made_device(script: Script, given: ast.expr) -> bool:
