@@ -37,9 +37,12 @@ from ..parsed_file import ParsedFile
 from ..scopes import FunctionNode, Scope
 from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
-from .gradients_elsewhere import computes_gradients_elsewhere, may_compute_gradients_elsewhere
+from .elsewhere import (
+    computes_gradients_elsewhere,
+    may_compute_gradients_elsewhere,
+    runs_a_passed_model,
+)
 from .loaders import Driver, Feeding
-from .passed_models import runs_a_passed_model
 from .steps import is_element_of, is_marked_elsewhere, steps_its_elements, takes_only_a_closure
 
 _MARKS = frozenset(

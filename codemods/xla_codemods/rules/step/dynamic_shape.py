@@ -242,8 +242,7 @@ from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import growing_caches, growing_tensors
-from ...analysis.training.shapes.masked_losses import whole_loss
-from ...analysis.training.shapes.masked_reductions import whole_reduction
+from ...analysis.training.shapes.masked_selections import whole_loss, whole_reduction
 from ...analysis.training.shapes.masks import (
     is_about,
     is_called_a_mask,

@@ -62,7 +62,7 @@ from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
-from ...analysis.training.shapes.drawing import draws_a_tensor, is_drawing
+from ...analysis.training.shapes.counting import draws_a_tensor, is_drawing
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step

@@ -13,13 +13,12 @@ from ...inference.values import NUMBER, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...scopes import Binding, FunctionNode
 from ...script import Script
-from ...syntax import unparsed
+from ...syntax import is_size, unparsed
 from ..acting import acts
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
-from .counting import FEW, counts
-from .drawing import draws_an_array, gives_drawn, is_drawing
+from .counting import FEW, counts, draws_an_array, gives_drawn, is_drawing
 
 _OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
@@ -338,12 +337,7 @@ def computed_with(call: ast.Call) -> list[ast.expr]:
 def _is_the_rest(node: ast.expr) -> bool:
     """`len(source) - 1 - i`: what is left behind the place `i`."""
     terms = _taken_off(node)
-    match terms[0] if terms is not None else None:
-        case ast.Call(func=ast.Name(id="len") | ast.Attribute(attr="size")):
-            return True
-        case ast.Subscript(value=ast.Attribute(attr="shape")):
-            return True
-    return False
+    return terms is not None and is_size(terms[0])
 
 
 def _is_size(node: ast.expr, source: ast.expr) -> bool:

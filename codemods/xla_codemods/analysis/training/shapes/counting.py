@@ -1,14 +1,20 @@
-"""Iterables of Python numbers: `range`, also through names, slices, `zip` and `enumerate`."""
+"""Python numbers that are another in each turn: of `range`, also through names, slices, `zip` and `enumerate`, and drawn ones."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TypeAlias
 
+from ....flow.calls import named
 from ....flow.closure import reach
+from ....flow.containers import iterable_of
 from ....flow.edges import sources
 from ...devices.specs import last_name
+from ...nodes import walk
+from ...parsed_file import ParsedFile
 from ...script import Script
+from ...syntax import keyword, returned
 
 FEW = 4  # graphs that may as well be compiled
 
@@ -53,13 +59,11 @@ def _iterated(script: Script, iterable: ast.expr, path: tuple[int, ...]) -> list
             return [(left, path), (right, path)]
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _SAME:
             return [(owner, path)]
-        case ast.Call(func=func, args=[first, *_] as args):
-            name = last_name(func) or ""
-            if name == "enumerate":
-                return [(first, path[1:])] if path[:1] == (1,) else []
-            if name == "zip":
-                return [(each, path[1:]) for k, each in enumerate(args) if path[:1] == (k,)]
-            return [(first, path)] if name in _PASSING else []
+        case ast.Call(func=func, args=[first, *_]):
+            below = iterable_of(iterable, path)
+            if below[0] is not iterable:
+                return [below]
+            return [(first, path)] if last_name(func) in _PASSING else []
     return []
 
 
@@ -71,3 +75,66 @@ def _are_few(call: ast.Call) -> bool:
     if not numbers or len(numbers) != len(call.args) or (len(numbers) > 2 and not numbers[2]):
         return False
     return len(range(*numbers)) <= FEW
+
+
+_NUMBERS = frozenset(
+    {f"random.{name}" for name in "choice choices gauss randint random randrange uniform".split()}
+    | {
+        f"numpy.random.{name}"
+        for name in "beta binomial choice normal rand randint randn random random_sample uniform".split()
+    }
+)
+# Where numpy's functions take the size of an array; without one they draw a number.
+_SIZE = {
+    "beta": 2,
+    "binomial": 2,
+    "choice": 1,
+    "normal": 2,
+    "rand": 0,
+    "randint": 2,
+    "randn": 0,
+    "random": 0,
+    "random_sample": 0,
+    "uniform": 2,
+}
+_TENSORS = frozenset(f"torch.{name}" for name in "rand randint randn randperm".split())
+
+
+def is_drawing(script: ParsedFile, call: ast.Call) -> bool:
+    """`random.randint(0, 9)`, `torch.randint(0, 9, (1,)).item()`, `int(torch.randint(0, 9, (1,)))`."""
+    func = call.func
+    match call:
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Call(func=drawn)]):
+            return script.dotted(drawn) in _TENSORS
+    if isinstance(func, ast.Attribute) and func.attr == "item" and isinstance(func.value, ast.Call):
+        return script.dotted(func.value.func) in _TENSORS
+    return script.dotted(func) in _NUMBERS
+
+
+def draws_a_tensor(script: ParsedFile, call: ast.Call) -> bool:
+    """`torch.rand(1)`, on the host."""
+    return script.dotted(call.func) in _TENSORS and keyword(call, "device") is None
+
+
+def draws_an_array(script: ParsedFile, call: ast.Call) -> bool:
+    """`numpy.random.choice(n, size=8)`, `numpy.random.randn(3, 4)`."""
+    module, _, name = (script.dotted(call.func) or "").rpartition(".")
+    if module != "numpy.random":
+        return False
+    return keyword(call, "size") is not None or len(call.args) > _SIZE.get(name, len(call.args))
+
+
+def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
+    """True if the item `index` of what `call`, of a function of this file, returns is reckoned from a number drawn."""
+    function = named(script, call.func)
+    tuples = [v for v in (returned(function) if function else ()) if isinstance(v, ast.Tuple)]
+
+    def made_of(node: ast.expr) -> Iterator[ast.expr]:
+        for name in walk(node):
+            bindings = script.bindings(name) if isinstance(name, ast.Name) else ()
+            inside = (b for b in bindings if script.function(b.node) is function)
+            yield from (b.value for b in inside if b.how == "assign" and b.value is not None)
+
+    made = reach((value.elts[index] for value in tuples if index < len(value.elts)), made_of)
+    parts = (part for node in made for part in walk(node))
+    return any(isinstance(part, ast.Call) and is_drawing(script, part) for part in parts)

@@ -1,35 +1,59 @@
-"""Calls that compute gradients in another module: `loss = trainer.step(batch)`, `step_fn(state, batch)`."""
+"""Calls that compute gradients, or run a model, in another module: `trainer.step(batch)`, `p_sample(model, x, t)`."""
 
 from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Callable
 
 from ...flow.closure import reach
 from ..inference.values import CLASS, INSTANCE, MODULE
 from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
 from ..once import once
 from ..parsed_file import ParsedFile
-from ..projects.callees import Target, callees_of
+from ..projects.callees import Target, callees_of, filled
 from ..projects.project import COMPUTES_GRADIENTS, Modules
 from ..scopes import FunctionNode
 from ..syntax import name_of
 
 _OF_CLASSES = frozenset({CLASS, INSTANCE, MODULE})
+# Functions with these calls mark their own steps.
+_OF_STEPS = frozenset({"backward", "mark_step", "optimizer_step", "step", "sync"})
 
 
 def computes_gradients_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
     """Return True if a function of another module that `call` runs computes gradients, outside its loops."""
     if not may_compute_gradients_elsewhere(script) or _is_of_a_library(script, call.func):
         return False
-    target = callees_of(script).called(script.index, call.func)
-    if target is None or target.home is script.index:
+    target = _elsewhere(script, call)
+    if target is None:
         return False
     known = _known(script)
     if target.function not in known:
         reached = reach([target], lambda each: script.cached(_called, each))
         known[target.function] = any(map(_is_backward, (c for t in reached for c in _calls(t))))
     return known[target.function]
+
+
+def runs_a_passed_model(
+    script: ParsedFile, call: ast.Call, is_model: Callable[[ast.expr], bool]
+) -> bool:
+    """Return True if a function of another module, not in a loop there, calls a model that `call` passes."""
+    target = None if script.project.is_alone else _elsewhere(script, call)
+    handed = callees_of(script).handed(script.index, call) if target is not None else None
+    if target is None or handed is None:
+        return False
+    models = {name for name, argument in filled(handed, target) if is_model(argument)}
+    calls = _calls(target) if models else []
+    names = {getattr(each.func, "id", "") for each in calls}
+    is_step = any(name_of(each.func) in _OF_STEPS for each in calls)
+    return not (is_step or models.isdisjoint(names))
+
+
+def _elsewhere(script: ParsedFile, call: ast.Call) -> Target | None:
+    """Return the function of another module that `call` runs."""
+    target = callees_of(script).called(script.index, call.func)
+    return target if target is not None and target.home is not script.index else None
 
 
 def _is_of_a_library(script: ParsedFile, func: ast.expr) -> bool:

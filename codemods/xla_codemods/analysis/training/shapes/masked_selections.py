@@ -1,0 +1,155 @@
+"""Sums, means and losses of selections by a mask, computed of the whole tensor: `xla.masked_mean(loss, mask)`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+
+from ....edits import Replace
+from ....flow.closure import ends
+from ...nodes import walk
+from ...script import Script
+from ...syntax import name_of
+from .masks import is_same_mask, made_of
+
+_REDUCTIONS = frozenset({"mean", "sum"})
+_COMPARISONS = frozenset({"eq", "ge", "gt", "le", "lt", "ne"})
+_FUNCTIONS = (
+    "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss l1_loss mse_loss nll_loss "
+    "smooth_l1_loss"
+).split()
+_MODULES = "BCELoss BCEWithLogitsLoss CrossEntropyLoss HuberLoss L1Loss MSELoss NLLLoss SmoothL1Loss".split()
+_LOSSES = frozenset(
+    [f"torch.nn.functional.{name}" for name in _FUNCTIONS]
+    + [f"torch.nn.{name}" for name in _MODULES]
+)
+# Methods whose result is the same before and after a selection.
+_BY_ELEMENT = frozenset({"bool", "contiguous", "detach", "double", "float", "int", "long"})
+
+
+def whole_reduction(
+    script: Script, selection: ast.expr, values: ast.expr, mask: ast.expr, broadcast: bool
+) -> tuple[str, Replace] | None:
+    """Return the runtime's function and the edit for `values[mask].sum()`; None if the selection is used otherwise.
+
+    `selection` is `values[mask]`, or a call of `masked_select`, which broadcasts both. Selections by one mask may be
+    compared: `(output[mask] == labels[mask]).sum()`.
+    """
+    reduced, operands, holes = selection, [selection], [values, mask]
+    compared = _compared(script, selection)
+    if compared is not None:
+        selections = _operands(compared, selection)
+        operands, holes = [*selections], [*(each.value for each in selections), mask]
+        reduced = _with_methods(script, compared)
+    call = _reduction(script, reduced)
+    if call is None or not operands:
+        return None
+    name = name_of(call.func)
+    whole, of = _as_template(reduced, operands), f"{{{len(operands)}}}"
+    text = f"{script.xla}.masked_{name}({whole}, {of}{', broadcast=True' if broadcast else ''})"
+    return f"xla.masked_{name}", Replace(call, text, tuple(holes))
+
+
+def _reduction(script: Script, reduced: ast.expr) -> ast.Call | None:
+    """Return the call of `x.mean()`, `torch.sum(x)` on `reduced`; None if there is none, or one with a dimension."""
+    around = script.parent(reduced)
+    call = script.parent(around) if isinstance(around, ast.Attribute) else around
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]):
+            return call if owner is reduced and name in _REDUCTIONS else None
+        case ast.Call(func=ast.Attribute(), args=[argument], keywords=[]) if argument is reduced:
+            return call if script.dotted(call.func) in {"torch.mean", "torch.sum"} else None
+    return None
+
+
+def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
+    """Return the comparison whose operand is `selection`: `x[mask] == y[mask]`, `x[mask].eq(y[mask])`."""
+    operand = _with_methods(script, selection)
+    around = script.parent(operand)
+    match around:
+        case ast.Compare(
+            ops=[ast.Eq() | ast.NotEq() | ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE()]
+        ):
+            return around
+        case ast.Attribute(attr=name) if name in _COMPARISONS:
+            call = script.parent(around)
+            return call if isinstance(call, ast.Call) and len(call.args) == 1 else None
+        case ast.Call(func=ast.Attribute(attr=name), args=[_]) if name in _COMPARISONS:
+            return around
+    return None
+
+
+def _operands(compared: ast.expr, selection: ast.expr) -> list[ast.Subscript]:
+    """Return the selections that are compared; none if something else than them and numbers is."""
+    match compared:
+        case ast.Compare(left=left, comparators=[right]) | (
+            ast.Call(func=ast.Attribute(value=left), args=[right])
+        ):
+            sides = (each for each in (left, right) if not isinstance(each, ast.Constant))
+        case _:
+            return []
+    found = [*map(_without_methods, sides)]
+    selections = [each for each in found if isinstance(each, ast.Subscript)]
+    if len(selections) < len(found) or not isinstance(selection, ast.Subscript):
+        return []
+    return selections if all(is_same_mask(each, selection) for each in selections) else []
+
+
+def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | None:
+    """Return the runtime's function and the edit for `loss(x[mask], y[mask])`; None if `selection` is used otherwise."""
+    around = (each for each in script.ancestors(selection) if isinstance(each, ast.Call))
+    call = next((each for each in around if each.args), None)
+    if call is None or len(call.args) != 2 or not _is_loss(script, call.func):
+        return None
+    if any(
+        isinstance(part, (ast.Starred, ast.Subscript)) for k in call.keywords for part in walk(k)
+    ):
+        return None  # a weight for each selected row
+    output, target = (_without_methods(argument) for argument in call.args)
+    if not (isinstance(output, ast.Subscript) and isinstance(target, ast.Subscript)):
+        return None
+    if selection not in (output, target) or not is_same_mask(output, target):
+        return None
+    holes = [call.func, output.value, target.value, output.slice, *(k.value for k in call.keywords)]
+    pairs = enumerate(zip(call.args, (output, target)), 1)
+    whole = [_as_template(argument, [part], first=k) for k, (argument, part) in pairs]
+    names = [f"{k.arg}=" if k.arg else "**" for k in call.keywords]
+    keywords = [f"{name}{{{number}}}" for number, name in enumerate(names, 4)]
+    operands = ", ".join(["{0}", *whole, "mask={3}", *keywords])
+    return "xla.masked_loss", Replace(call, f"{script.xla}.masked_loss({operands})", tuple(holes))
+
+
+def _is_loss(script: Script, func: ast.expr) -> bool:
+    """Return True for a loss of torch, or a module of one: `F.mse_loss`, `self.criterion`."""
+    made = ends([func], lambda node: made_of(script, node))
+    return any(
+        script.dotted(node.func if isinstance(node, ast.Call) else node) in _LOSSES for node in made
+    )
+
+
+def _without_methods(node: ast.expr) -> ast.expr:
+    """Return `y[mask]` of `y[mask].long()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]):
+            return _without_methods(owner) if name in _BY_ELEMENT else node
+    return node
+
+
+def _with_methods(script: Script, node: ast.expr) -> ast.expr:
+    """Return `y[mask].long()`, around `y[mask]`."""
+    around = script.parent(node)
+    call = script.parent(around) if isinstance(around, ast.Attribute) else None
+    if not isinstance(call, ast.Call) or call.func is not around or _without_methods(call) is call:
+        return node
+    return _with_methods(script, call)
+
+
+def _as_template(node: ast.expr, selections: Sequence[ast.expr], first: int = 0) -> str:
+    """Return the text of `node` with holes in place of `selections`, numbered from `first`."""
+    names = [f"_hole_{number}_" for number in range(first, first + len(selections))]
+    holes = {id(each): ast.Name(name) for each, name in zip(selections, names)}
+    text = ast.unparse(copy.deepcopy(node, holes)).replace("{", "{{").replace("}", "}}")
+    for number, name in enumerate(names, first):
+        text = text.replace(name, f"{{{number}}}")
+    return text
