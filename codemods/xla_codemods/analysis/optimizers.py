@@ -120,7 +120,13 @@ def _is_used_as_a_scaler(file: ParsedFile, node: ast.expr) -> bool:
     """A parameter, attribute or entry of unknown origin whose `scale(...)` result is used for backward."""
     if file.value(node).kinds or not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return False
-    return unparsed(node) in scalers_by_use(file)
+    return unparsed(node) in scalers_by_use(file) and not _is_called(file, node)
+
+
+def _is_called(file: ParsedFile, node: ast.expr) -> bool:
+    """Return True if the variable `node` is called, `scaler(loss, optimizer)`, as no GradScaler is."""
+    same = file.index.same(node) if isinstance(node, ast.Name) else [node]
+    return any(isinstance(c := file.parent(use), ast.Call) and c.func is use for use in same)
 
 
 @once

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..parsed_file import ParsedFile
+from ..projects.callees import callees_of
 from ..projects.derivation import derives
 
 _MODULE = "LightningModule"
@@ -26,6 +27,17 @@ def is_its_module(script: ParsedFile, definition: ast.ClassDef) -> bool:
     if not script.source.mentions(_MODULE.lower(), *_USED):
         return False
     return derives(script, definition, _is_its_class) or definition in script.cached(_used_as_one)
+
+
+def is_imported_module(script: ParsedFile, dotted: str | None) -> bool:
+    """Return True if `dotted` names a LightningModule of another module of the project."""
+    callees = callees_of(script)
+    found = callees.defined(script.index, dotted) if dotted is not None else None
+    if found is None or not isinstance(found[1], ast.ClassDef):
+        return False
+    lineage = callees.lineage(found[0], found[1])
+    names = (home.dotted(base) for home, owner in lineage for base in owner.bases)
+    return any(name is not None and _is_its_class(name) for name in names)
 
 
 def _used_as_one(script: ParsedFile) -> frozenset[ast.AST]:

@@ -83,7 +83,7 @@ import ast
 from collections.abc import Iterator
 
 from ...analysis.devices.map_locations import located, names_cuda
-from ...analysis.frameworks.lightning_modules import is_its_module
+from ...analysis.frameworks.lightning_modules import is_imported_module, is_its_module
 from ...analysis.inference.values import ACCEL, DATASET, HOST
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
@@ -249,7 +249,9 @@ def _makes_a_lightning_module(script: Script, call: ast.Call, scope: Scope) -> b
     match call.func:
         case ast.Attribute(value=owner, attr="load_from_checkpoint"):
             definition = script.value(owner, scope).definition
-            return isinstance(definition, ast.ClassDef) and is_its_module(script, definition)
+            if isinstance(definition, ast.ClassDef):
+                return is_its_module(script, definition)
+            return is_imported_module(script, script.dotted(owner, scope))
     return False
 
 

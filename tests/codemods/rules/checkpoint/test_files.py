@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ....each import each
 from ...helpers import findings, migrated
@@ -151,6 +152,17 @@ def test_a_location_for_somebody_else_is_reported() -> None:
     assert "map_location='cuda'" in migrated(source)
     local = HEAD + "def read(p, map_location):\n    pass\n\nread(p, map_location='cuda')\n"
     assert "XLA702" not in [code for _, code in findings(local)]
+
+
+def test_a_lightning_module_of_another_module_is_moved() -> None:
+    base = "import lightning as L\nclass Base(L.LightningModule):\n    pass\n"
+    model = "from base import Base\nclass Net(Base):\n    def training_step(self, x, i):\n        return x\n"
+    main = f"{HEAD}import model\nnet = model.Net.load_from_checkpoint(p, map_location='cuda:0')\n"
+    files = {"base.py": base.encode(), "model.py": model.encode(), "main.py": main.encode()}
+    project = Project(Modules(files), "main.py")
+    after = migrate(files["main.py"], Options(), "main.py", project).data.decode()
+    moved = 'model.Net.load_from_checkpoint(p, map_location="cpu").to(xla.xla_device())'
+    assert after.endswith(f"net = {moved}\n")
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,31 @@ def test_a_wrapper_around_a_scaler() -> None:
     assert "for x in range(3):\n    loss_scaler(model(x), optimizer)" in after
 
 
+def test_a_scaler_that_is_called_is_none_though_another_has_its_name() -> None:
+    source = """
+    def one(model, loader, optimizer, scaler):
+        for x in loader:
+            norm = scaler(model(x.cuda()).mean(), optimizer, parameters=model.parameters())
+
+    def two(model, loader, optimizer, scaler):
+        for x in loader:
+            scaler.scale(model(x.cuda()).mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    def main(model, loader, optimizer, is_first):
+        if is_first:
+            one(model, loader, optimizer, make_scaler())
+        else:
+            scaler = GradScaler()
+            two(model, loader, optimizer, scaler)
+    """
+    after = body(source)
+    assert "norm = scaler(model(" in after
+    assert "scaler.step" not in after
+    assert "scaler.scale" not in after
+
+
 def test_a_class_of_its_own_is_left_to_a_person() -> None:
     source = (
         HEAD
