@@ -13,6 +13,8 @@ Dropout = Literal["off", "same"]
 Precision = Literal["as written", "float32", "bfloat16"]
 Arithmetic = Literal["as it is", "float64"]
 
+# Packages that compute nothing without CUDA. `redirect.packages` has reference implementations of them.
+CUDA_ONLY = ("apex", "amp_C", "bitsandbytes", "deepspeed", "flash_attn", "pynvml")
 VARIABLE = "XLA_MIGRATE_VERIFY"
 INPUT = "input"  # in records of operations: a tensor that the module was called with
 

@@ -42,6 +42,7 @@ def attach(redirect: Redirect) -> None:
     random.seed(plan.seed)
     if plan.side == "reference":
         imports.hide("torch_xla")  # a reference with it would train on XLA, or meet fact 1.106
+    sys.meta_path.insert(0, imports.ImportFirst("torch", plans.CUDA_ONLY))
     imports.after(
         {
             "numpy": lambda numpy: _seed_numpy(numpy, plan.seed),

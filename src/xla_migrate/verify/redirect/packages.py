@@ -15,15 +15,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..observe.plan import CUDA_ONLY
 from ..observe.process import where
 from ..observe.process.imports import after
 from ..observe.process.patching import Patches
 
 _HERE = Path(__file__).parent.parent / "stubs"
-# None of these computes anything without CUDA, installed or not.
-ALWAYS = ("apex", "amp_C", "bitsandbytes", "flash_attn", "pynvml")
 # deepspeed is more than its fused optimizers: an installed one is left alone.
 WHEN_MISSING = ("deepspeed",)
+# None of these computes anything without CUDA, installed or not.
+ALWAYS = tuple(name for name in CUDA_ONLY if name not in WHEN_MISSING)
 # Classes of diffusers that switch to xformers' kernels.
 _SWITCHED = {
     "diffusers.models.modeling_utils": "ModelMixin",
@@ -52,18 +53,13 @@ class StubFinder:
 
 def _asked_by_user() -> bool:
     """Return True if the import is in the project, or in other code that cannot do without the package."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.endswith(("importlib/util.py", "importlib.util>")):  # the second where frozen
-            return False  # probing
-        if "importlib" not in file:
-            if "site-packages" in file or "dist-packages" in file:
-                return False
-            return where.is_in_project(file) or not _is_optional(file, frame.f_lineno)
-        assert frame.f_back is not None
-        frame = frame.f_back
-    return False
+    frame = where.importer()
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    if "site-packages" in file or "dist-packages" in file:
+        return False
+    return where.is_in_project(file) or not _is_optional(file, frame.f_lineno)
 
 
 def _is_optional(file: str, line: int) -> bool:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
+
+from . import where
 
 
 class AfterImport:
@@ -48,6 +51,28 @@ def after(actions: dict[str, Callable[[Any], None]]) -> Callable[[], None]:
     finder = AfterImport(waiting)
     sys.meta_path.insert(0, finder)
     return lambda: sys.meta_path.remove(finder)
+
+
+class ImportFirst:
+    """A meta-path finder that imports the module `first` when the user's code imports one of `names` before it."""
+
+    def __init__(self, first: str, names: Container[str]) -> None:
+        self.first = first
+        self.names = names
+
+    def find_spec(
+        self, name: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What the finders give that are there once `first` is imported."""
+        if name not in self.names or self.first in sys.modules:
+            return None
+        frame = where.importer()
+        if frame is None or not where.is_in_project(frame.f_code.co_filename):
+            return None
+        import_module(self.first)
+        others = (finder for finder in [*sys.meta_path] if finder is not self)
+        specs = (finder.find_spec(name, path, target) for finder in others)
+        return next((spec for spec in specs if spec is not None), None)
 
 
 def hide(name: str) -> None:

@@ -60,6 +60,19 @@ def caller() -> str:
     return fallback
 
 
+def importer() -> FrameType | None:
+    """Return the frame of the code that imports something; None if it only asks whether there is a package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.endswith(("importlib/util.py", "importlib.util>")):  # the second where frozen
+            return None
+        if "importlib" not in name and not name.startswith(_HARNESS):
+            return frame
+        frame = frame.f_back
+    return None
+
+
 def stack() -> tuple[str, ...]:
     """All `file:line` of the user's project that led here, the innermost first."""
     found = []
