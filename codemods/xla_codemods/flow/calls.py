@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ..analysis.bindings import Binding
@@ -30,8 +30,10 @@ class Nodes(Protocol):
     def values_of(self, text: str) -> list[ast.expr]: ...
 
 
-class _Classes(Protocol):
-    """The classes of a file."""
+class _Values(Protocol):
+    """The values of a file's expressions, and its classes."""
+
+    def remembered(self, find: Callable[..., T], *of: object) -> T: ...
 
     def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]: ...
     def method(self, definition: ast.ClassDef, name: str) -> tuple[FunctionNode, Scope] | None: ...
@@ -45,8 +47,8 @@ class File(Protocol):
         """The nodes of the file."""
 
     @property
-    def inference(self) -> _Classes:
-        """The classes of the file."""
+    def inference(self) -> _Values:
+        """The values of the file's expressions."""
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """Return the node that `node` is a part of."""
@@ -103,8 +105,12 @@ def class_named(file: File, func: ast.expr) -> ast.ClassDef | None:
     return definition if isinstance(definition, ast.ClassDef) else None
 
 
-def calls_by_name(file: File, function: FunctionNode) -> list[ast.Call]:
+def calls_by_name(file: File, function: FunctionNode) -> Sequence[ast.Call]:
     """Return the calls of the file by the name of `function`; for `__init__`, of its class; for `__call__`, of its instances."""
+    return file.inference.remembered(_calls_by_name, file, function)
+
+
+def _calls_by_name(file: File, function: FunctionNode) -> Sequence[ast.Call]:
     owner = file.parent(function)
     names, at_once = {function.name}, list[ast.Call]()
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":

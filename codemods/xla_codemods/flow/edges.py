@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..analysis.bindings import ITERATED, Binding
 from ..analysis.nodes import FUNCTIONS
@@ -43,8 +43,12 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 _TRANSPARENT = frozenset("cache classmethod final lru_cache override staticmethod".split())
 
 
-def sources(file: File, node: ast.expr) -> list[ast.expr]:
+def sources(file: File, node: ast.expr) -> Sequence[ast.expr]:
     """Return the expressions of the file whose value `node` may have; none if they are not known."""
+    return file.inference.remembered(_sources, file, node)
+
+
+def _sources(file: File, node: ast.expr) -> Sequence[ast.expr]:
     match node:
         case ast.IfExp(body=body, orelse=other):
             return [body, other]

@@ -121,7 +121,7 @@ def _given(script: Script, node: ast.expr) -> Iterator[PythonCommand]:
             yield from _line(script, part)
 
 
-def _sources(script: Script, node: ast.expr) -> list[ast.expr]:
+def _sources(script: Script, node: ast.expr) -> Sequence[ast.expr]:
     """Return what gives the text or list `node`, also by its parts."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[inner]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...flow.calls import argument, named
 from ...flow.closure import ends, reach
@@ -75,7 +75,7 @@ class Workers:
             and any(map(self._asks, tests))
         )
 
-    def _sources_of_device(self, node: ast.expr, given: Given | None) -> list[ast.expr]:
+    def _sources_of_device(self, node: ast.expr, given: Given | None) -> Sequence[ast.expr]:
         match node:
             case ast.Name() if self._is_parameter(node) or not self._is_assigned(node):
                 return []
@@ -106,7 +106,7 @@ class Workers:
             self._goes_to_the_host(n) for n in reached
         )
 
-    def _sources_of_thing(self, node: ast.expr) -> list[ast.expr]:
+    def _sources_of_thing(self, node: ast.expr) -> Sequence[ast.expr]:
         if self._goes_to_the_host(node):
             return []
         match node:

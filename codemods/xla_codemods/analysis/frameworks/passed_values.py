@@ -5,7 +5,7 @@ command line, and dictionaries passed on with `**`.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...flow.closure import reach, trace
@@ -64,7 +64,7 @@ def _is_only(script: ParsedFile, way: Iterator[ast.expr]) -> bool:
     return all(isinstance(n, ast.Subscript) or script.only_value(n) is not None for n in way)
 
 
-def _sources(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+def _sources(script: ParsedFile, node: ast.expr) -> Sequence[ast.expr]:
     match node:
         case ast.IfExp(test=test, orelse=other) if asks_runtime(script, test):
             return [other]  # "fp16" if xla.device_type() == "cuda" else "bf16"

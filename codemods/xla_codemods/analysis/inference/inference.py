@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from ...flow.calls import File, argument, calls_by_name, methods, passed
 from ...flow.closure import reach
@@ -45,6 +46,8 @@ from .values import (
     join,
     of,
 )
+
+T = TypeVar("T")
 
 # The values that other modules pass for a parameter of a function.
 Passed = Callable[[str, FunctionNode], Iterator[Value]]
@@ -84,6 +87,7 @@ class Inference:
         self._drafted: list[ast.AST] = []
         self._work = 0
         self._attributes: dict[ast.ClassDef, dict[str, list[tuple[Binding, Scope]]]] = {}
+        self._remembered: dict[object, Any] = {}
 
     def inner(self, node: ScopeNode, parent: Scope) -> Scope:
         """The scope of a function, class, lambda or comprehension that stands in `parent`."""
@@ -128,6 +132,19 @@ class Inference:
             self._drafted.append(node)
             self._cycle = min(self._cycle, around)
         return result
+
+    def remembered(self, find: Callable[..., T], *of: object) -> T:
+        """Return `find(*of)`, found once; again if a cycle that is still open has cut it short."""
+        key = (find, *of)
+        if key in self._remembered:
+            known: T = self._remembered[key]
+            return known
+        around, self._cycle = self._cycle, _MAX_DEPTH
+        found = find(*of)
+        if self._cycle == _MAX_DEPTH:
+            self._remembered[key] = found
+        self._cycle = min(around, self._cycle)
+        return found
 
     def _close(self, first: int) -> None:
         """Finish a cycle: values drafted in it are evaluated again on demand.
@@ -232,7 +249,12 @@ class Inference:
         """Return the local class `definition` and those it derives from, each once."""
         if definition not in self.scopes:
             return []
-        return list(reach([definition], self._bases)) if definition.bases else [definition]
+        if not definition.bases:
+            return [definition]
+        return self.remembered(self._lineage, definition)
+
+    def _lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
+        return list(reach([definition], self._bases))
 
     def _bases(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
         scope = self.scopes[definition].parent or self.scopes[definition]
@@ -319,7 +341,7 @@ class Inference:
         if method:
             if len(self.file.index.cached(methods).get(function.name, ())) > 1:
                 calls = [call for call in calls if not self._runs_another(call, function)]
-            calls += self._calls_by_text(function.name)
+            calls = [*calls, *self._calls_by_text(function.name)]
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
         for call in calls:
             scope = self.file.index.scope(call)

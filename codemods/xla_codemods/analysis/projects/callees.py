@@ -59,10 +59,19 @@ class Callees:
     def __init__(self, home: Index, project: Project) -> None:
         self.home, self.project = home, project
         self._lineages: dict[ast.ClassDef, list[tuple[Index, ast.ClassDef]]] = {}
+        self._known: dict[ast.expr, Target | None] = {}
+        # What calls in other modules run, known to all files of the project.
+        self._known_elsewhere: dict[ast.expr, Target | None] = project.modules.remembered(
+            ("what calls run", ""), dict
+        )
+        self._is_home_met = False  # in what is being looked for
 
     def module(self, path: str) -> Index | None:
         """The module at `path`; None where it cannot be parsed."""
-        return self.home if path == self.home.path else self.project.modules.whole(path)
+        if path == self.home.path:
+            self._is_home_met = True
+            return self.home
+        return self.project.modules.whole(path)
 
     def modules_for(self, dotted: str) -> Modules | None:
         """The modules of the project, if `dotted` may name something in them."""
@@ -104,6 +113,15 @@ class Callees:
 
     def called(self, index: Index, func: ast.expr) -> Target | None:
         """The function that calling `func` runs: of a class its `__init__`."""
+        for known in (self._known, self._known_elsewhere):
+            if func in known:
+                return known[func]
+        self._is_home_met = index is self.home
+        found = self._called(index, func)
+        (self._known if self._is_home_met else self._known_elsewhere)[func] = found
+        return found
+
+    def _called(self, index: Index, func: ast.expr) -> Target | None:
         dotted = index.dotted(func)
         if dotted is not None:
             return self._imported(index, dotted)
@@ -185,7 +203,9 @@ class Callees:
         if definition not in self._lineages:
             found = reach([(index, definition)], lambda place: self._bases(*place))
             self._lineages[definition] = list(found)
-        return self._lineages[definition]
+        lineage = self._lineages[definition]
+        self._is_home_met = self._is_home_met or any(home is self.home for home, _ in lineage)
+        return lineage
 
     def attributes(
         self, index: Index, definition: ast.ClassDef, name: str

@@ -223,9 +223,15 @@ class Callers:
 
     def _of_training(self, name: str) -> Iterator[tuple[str, Index]]:
         """Yield the modules that import this one and contain `name`, if one of the two trains."""
-        models = (path for path in self.project.modules.having(_MODELS) if not TESTS.search(path))
         is_trained = self.project.path in self._training
-        yield from self._importing(name, None if is_trained else self._training.union(models))
+        yield from self._importing(name, None if is_trained else self._training | self._models)
+
+    @cached_property
+    def _models(self) -> frozenset[str]:
+        """Return the modules, except tests, that define models."""
+        modules = self.project.modules
+        found = (path for path in modules.having(_MODELS) if not TESTS.search(path))
+        return modules.remembered(("define models", ""), lambda: frozenset(found))
 
     @cached_property
     def _training(self) -> frozenset[str]:

@@ -274,6 +274,7 @@ class Project:
         self.path = path
         self.depends_on_modules = self.depends_on_files = False
         self._roots: dict[str, bool] = {}
+        self._origins: dict[str, str] = {}
 
     @property
     def is_alone(self) -> bool:
@@ -319,10 +320,11 @@ class Project:
 
     def origin(self, dotted: str) -> str:
         """See `Modules.origin`; empty for names that no rule knows."""
-        last = dotted.rpartition(".")[2]
-        if last not in _interesting() and not (self.has(dotted) and self.hands_on(last)):
-            return ""
-        return self.modules.origin(dotted, self.path) if self.has(dotted) else ""
+        if dotted not in self._origins:
+            is_own, last = self.has(dotted), dotted.rpartition(".")[2]
+            is_known = is_own and (last in _interesting() or self.hands_on(last))
+            self._origins[dotted] = self.modules.origin(dotted, self.path) if is_known else ""
+        return self._origins[dotted]
 
     def hands_on(self, name: str) -> bool:
         """True if some module has something under `name` that rules listen to."""

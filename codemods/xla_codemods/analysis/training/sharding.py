@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...flow.closure import all_ends
 from ...flow.edges import sources
@@ -190,7 +190,7 @@ def _options(script: Script, call: ast.Call) -> Iterator[tuple[str | None, ast.e
 def _is_over_all_devices(script: Script, mesh: ast.expr) -> bool:
     """Return True for a mesh of all devices, and for `mesh["dp"]` of one."""
 
-    def parts(node: ast.expr) -> list[ast.expr]:
+    def parts(node: ast.expr) -> Sequence[ast.expr]:
         return [node.value] if isinstance(node, ast.Subscript) else sources(script, node)
 
     return all_ends([mesh], parts, lambda node: meshes.is_over_all_devices(script, node))

@@ -71,7 +71,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
@@ -169,7 +169,7 @@ def _has_no_convolution(script: Script, traced: ast.expr) -> bool:
     return all(_is_plain(script, part) for part in parts)
 
 
-def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
+def _parts(script: Script, node: ast.expr) -> Sequence[ast.expr]:
     """Return the expressions that `node` is made of: `nn.Linear(2, 2)` of `nn.Sequential(nn.Linear(2, 2)).to(device)`."""
     definition = script.value(node).definition
     match node:

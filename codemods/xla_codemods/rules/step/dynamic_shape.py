@@ -228,7 +228,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from ...analysis.frameworks.accelerator import uses_accelerate
@@ -458,8 +458,8 @@ def _selected(script: Script, node: ast.Subscript) -> Iterator[Finding]:
                 yield _of_a_mask(script, node, message, node.value, node.slice, broadcast=False)
             else:
                 yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
-    elif may_be_read(script, node.value) and _is_repeated(script, node):
-        for name in {_chosen_by(script, index) for index in indices} - {""}:
+    elif names := {_chosen_by(script, index) for index in indices} - {""}:
+        for name in names if may_be_read(script, node.value) and _is_repeated(script, node) else ():
             message = f"the number of indices that `{name}` finds depends on data, and XLA compiles again for each number"
             yield RULE.finding(script, node, f"{message}: {_instead(script, node)}")
 
@@ -471,14 +471,14 @@ _CHOOSING = frozenset(f"numpy.{name}" for name in ("argwhere", "flatnonzero", "n
 def _chosen_by(script: Script, index: ast.expr) -> str:
     """Return the function of numpy that finds the indices `index` in each step, or ""."""
     for node in ends([index], lambda each: _parts_of_indices(script, each)):
-        if isinstance(node, ast.Call) and len(node.args) == 1 and _is_repeated(script, node):
+        if isinstance(node, ast.Call) and len(node.args) == 1:
             dotted = script.dotted(node.func) or ""
-            if dotted in _CHOOSING:
+            if dotted in _CHOOSING and _is_repeated(script, node):
                 return dotted
     return ""
 
 
-def _parts_of_indices(script: Script, node: ast.expr) -> list[ast.expr]:
+def _parts_of_indices(script: Script, node: ast.expr) -> Sequence[ast.expr]:
     return [node.value] if isinstance(node, ast.Subscript) else sources(script, node)
 
 
@@ -547,15 +547,13 @@ def _written(script: Script, node: ast.Subscript) -> Iterator[Finding]:
             edit = ReplaceStatement(statement, text, (node.value, node.slice, statement.value))
             yield RULE.finding(script, node, f"{message}: use `masked_fill_`", edit)
             return
+    if not any(is_mask(script, index) for index in indices):
+        return
     function = script.function(node)
     is_tensor = may_be_read(script, node.value) or (
         function is not None and is_of_an_operation(script, function)
     )
-    if (
-        any(is_mask(script, index) for index in indices)
-        and (is_tensor or is_given(script, node.value))
-        and _is_repeated(script, node)
-    ):
+    if (is_tensor or is_given(script, node.value)) and _is_repeated(script, node):
         edits = _assigned(script, statement, node) if is_tensor and statement is not None else ()
         instead = "`xla.assign`, or `torch.where`" if is_whole else "`torch.where`"
         yield RULE.finding(script, node, f"{message}: use {instead}", *edits)

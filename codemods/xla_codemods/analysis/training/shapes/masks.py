@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from ....flow.calls import passed
@@ -89,7 +90,7 @@ def is_called_a_mask(script: Script, node: ast.expr) -> bool:
     )
 
 
-def made_of(script: Script, node: ast.expr) -> list[ast.expr]:
+def made_of(script: Script, node: ast.expr) -> Sequence[ast.expr]:
     """Return the sources of `node`, also through `node.cuda()`."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:

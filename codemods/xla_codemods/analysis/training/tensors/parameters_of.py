@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....flow.closure import reach
 from ....flow.edges import sources
@@ -84,7 +84,7 @@ class Sources:
             for statement, _ in self.script.index.assignments(text)
         ]
 
-    def _makers(self, node: ast.expr) -> list[ast.expr]:
+    def _makers(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return what the optimizer `node` comes from; of `SAM(optimizer)` the optimizer inside."""
         match node:
             case ast.Call(args=[(ast.Name() | ast.Attribute()) as first, *_]):
@@ -106,7 +106,7 @@ class Sources:
                 if not any(isinstance(b, ast.Name | ast.Attribute) or _given_by(b) for b in below):
                     yield part
 
-    def _parts(self, node: ast.expr) -> list[ast.expr]:
+    def _parts(self, node: ast.expr) -> Sequence[ast.expr]:
         """Return what holds the parameters that `node` holds."""
         if _given_by(node):
             return []

@@ -49,6 +49,10 @@ _IN_SPARSE = ("FloatTensor", "DoubleTensor", "LongTensor", RUNTIME.partition("."
 _WORDS = (*CONVERTERS, *sorted({name.rpartition(".")[2] for name in MAKERS} - {*_IN_SPARSE}))
 
 
+# An expression, with the path to a part of its value.
+Part = tuple[ast.AST, tuple[int | str, ...]]
+
+
 class SparseOrigin(NamedTuple):
     """Where a sparse tensor is made."""
 
@@ -66,7 +70,11 @@ class SparseTensors:
         self.home = self.callees.home
         self._project = script.project
         self._here = _may_be_made(script.source.names)
-        self._barren: set[tuple[ast.AST, tuple[int | str, ...]]] = set()  # none comes from there
+        # No sparse tensor comes from these places; of other modules, all files of the project know them.
+        self._barren: set[Part] = set()
+        self._barren_elsewhere: set[Part] = self._project.modules.remembered(
+            ("no sparse tensors", type(self).__name__), set
+        )
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
@@ -76,13 +84,20 @@ class SparseTensors:
         """The same, of a node of the module `index`."""
         if not self._anywhere:
             return None
-        start = [Place(node, index)]
-        reached = reach(start if (node, ()) not in self._barren else (), self._step)
+        start = Place(node, index)
+        reached = reach([] if self._is_barren(start) else [start], self._step)
         for part, of, path in reached:
             if not path and isinstance(part, ast.Call) and self.made(part, of):
                 return SparseOrigin(of.path, part.lineno)
-        self._barren.update((place.node, place.path) for place in reached)
+        for place in reached:
+            is_here = place.home is self.home
+            barren = self._barren if is_here else self._barren_elsewhere
+            barren.add((place.node, place.path))
         return None
+
+    def _is_barren(self, place: Place) -> bool:
+        known = self._barren if place.home is self.home else self._barren_elsewhere
+        return (place.node, place.path) in known
 
     @cached_property
     def _anywhere(self) -> bool:
@@ -102,7 +117,7 @@ class SparseTensors:
                 places = iter([place._replace(node=first)])
             case _:
                 places = self._sources.of(place)
-        yield from (p for p in places if (p.node, p.path) not in self._barren)
+        yield from (p for p in places if not self._is_barren(p))
         match place.node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
                 if dotted(place.node.func) is None:
