@@ -113,9 +113,12 @@ class Callees:
 
     def called(self, index: Index, func: ast.expr) -> Target | None:
         """The function that calling `func` runs: of a class its `__init__`."""
-        for known in (self._known, self._known_elsewhere):
-            if func in known:
-                return known[func]
+        if func in self._known:
+            return self._known[func]
+        if func in self._known_elsewhere:
+            found = self._known_elsewhere[func]
+            if found is None or found.home.path != self.home.path:
+                return found
         self._is_home_met = index is self.home
         found = self._called(index, func)
         (self._known if self._is_home_met else self._known_elsewhere)[func] = found
