@@ -10,7 +10,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from xla_codemods.analysis.training.shapes import masked_losses
 from xla_migrate import runtime as xla
+from xla_migrate.runtime.indexing import losses
 
 Loss = Callable[..., torch.Tensor]
 ROWS = torch.tensor([True, False, True, True])
@@ -105,3 +107,11 @@ def test_nothing_is_read_and_compiled_again(name: str, device: torch.device) -> 
     after = xla.metrics()
     assert after["compiles"] == before["compiles"]
     assert after["host_reads"] == before["host_reads"]
+
+
+def test_rules_rewrite_the_losses_that_the_runtime_computes_of_whole_tensors() -> None:
+    def named(dotted: str) -> object:
+        home, _, name = dotted.rpartition(".")
+        return getattr(F if home == "torch.nn.functional" else nn, name)
+
+    assert set(map(named, masked_losses._LOSSES)) == losses._BY_ELEMENT | losses._BY_CLASS
