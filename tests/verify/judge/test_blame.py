@@ -30,6 +30,12 @@ def test_lines_of_the_migrated_file_are_those_of_the_original(migrated: int, ori
     assert LINES.original("train.py", migrated) == original
 
 
+@pytest.mark.parametrize(("original", "migrated"), [(1, 1), (3, 4), (4, 5), (5, 7), (99, 7)])
+def test_lines_of_the_original_are_those_of_the_migrated_file(original: int, migrated: int) -> None:
+    assert LINES.migrated("train.py", original) == migrated
+    assert LINES.migrated("other.py", original) == original
+
+
 def test_rules_speak_of_what_verify_judges() -> None:
     assert blame.REMOTE == REMOTE
     judged = {str(item.value) for kind in (Check, Quantity) for item in kind}

@@ -249,6 +249,14 @@ def test_the_terminal_is_not_too_narrow(made: Callable[[], Report], width: int) 
     assert max(map(len, text.lines(made()))) > 60
 
 
+def test_findings_and_checks_name_lines_of_the_same_file() -> None:
+    before = "import torch\nlabels = load()\n"
+    files = {"train.py": (before, before.replace("\n", "\nimport xla\n", 1))}
+    left = MigrationFinding("XLA405", "train.py", 2, "labels", True, behind={"loss": 0})
+    made = replace(differing(), files=files, findings=[left])
+    assert [finding.line for _, finding in made.suspects()] == [3]
+
+
 def test_the_terminal_names_step_place_and_finding() -> None:
     lines = text.lines(differing())
     assert "differs: numbers; first at step 3" in lines

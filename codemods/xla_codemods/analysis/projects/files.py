@@ -124,11 +124,20 @@ class ProjectFiles(Texts):
             for module in self.files if head.endswith(".") else ():
                 if f"/{module}".rpartition("/")[0].endswith(f"/{package}"):
                     yield module
-            for name in () if head else _QUOTED.compiled.findall(text):
+            for name in () if head else dict.fromkeys(_QUOTED.compiled.findall(text)):
                 if (found := self.locate(name, path)) is not None and not found[1]:
                     yield found[0]
                 elif "." not in name and name != "__main__":
-                    yield from (m for m in self.files if m.endswith(f"/{name}.py"))
+                    yield from self._in_folders.get(f"{name}.py", ())
+
+    @cached_property
+    def _in_folders(self) -> dict[str, list[str]]:
+        """The modules in folders by their last names."""
+        found: dict[str, list[str]] = {}
+        for path in self.files:
+            if "/" in path:
+                found.setdefault(path.rpartition("/")[2], []).append(path)
+        return found
 
     def _imported(self, path: str) -> Iterator[str]:
         for home, name, _ in self.imports(path):

@@ -1,4 +1,4 @@
-"""Lines of the migrated files, as lines of the originals."""
+"""Lines of the migrated files, as lines of the originals, and the other way round."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 class SourceLines:
-    """Lines of migrated files -> lines of the originals."""
+    """Which line of an original became which line of the migrated file."""
 
     def __init__(self, files: Mapping[str, tuple[str, str]]) -> None:
         """From the (original, migrated) text of each changed file, by path in the project."""
@@ -16,12 +16,32 @@ class SourceLines:
 
     def original(self, path: str, line: int) -> int:
         """The line (from 1) of the original that `line` of the migrated file came from."""
-        if path not in self._texts:
+        known = self._originals(path)
+        return known[min(line, len(known)) - 1] if known else line
+
+    def migrated(self, path: str, line: int) -> int:
+        """The line (from 1) of the migrated file that came from `line` of the original, or from the nearest.
+
+        Of several lines it is the one that has not changed, or else the first.
+        """
+        known = self._originals(path)
+        if not known:
             return line
+        before, after = (text.splitlines() for text in self._texts[path])
+
+        def order(place: int) -> tuple[int, bool]:
+            came_from = known[place]
+            return abs(came_from - line), before[came_from - 1] != after[place]
+
+        return min(range(len(known)), key=order) + 1
+
+    def _originals(self, path: str) -> list[int]:
+        """Return the line of the original for each line of the migrated file; [] if it is not changed."""
+        if path not in self._texts:
+            return []
         if path not in self._maps:
             self._maps[path] = self._map(*self._texts[path])
-        known = self._maps[path]
-        return known[min(line, len(known)) - 1] if known else line
+        return self._maps[path]
 
     @staticmethod
     def _map(before: str, after: str) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..judge.blame import MigrationFinding, of_verdict
@@ -165,14 +165,15 @@ class Report:
         return [("original", self.comparison.reference), ("migrated", self.comparison.target)]
 
     def suspects(self) -> list[tuple[Judgement, MigrationFinding]]:
-        """The finding most likely behind each failed verdict."""
+        """The finding most likely behind each failed verdict, with its line in the migrated file."""
         lines = SourceLines(self.files)
         ran = [f for f in self.findings if self._is_loaded(f.path)]
         found = []
         for verdict in self.failed:
             behind = of_verdict(verdict, self.comparison.divergence, ran, lines)
             if behind is not None:
-                found.append((verdict, behind))
+                line = lines.migrated(behind.path, behind.line)
+                found.append((verdict, replace(behind, line=line)))
         return found
 
     def blame(self) -> list[str]:
