@@ -115,8 +115,8 @@ from ...analysis.inference.values import LOADER, TENSOR
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_pure
-from ...edits import DropArgument, DropEntry, Replace, remove
-from ...finding import WARNING, Finding
+from ...edits import DropArgument, DropEntry, Edit, Replace, remove
+from ...finding import ERROR, WARNING, Finding
 from ...flow.calls import called, class_named
 from ...rule import MethodCall, Rule
 
@@ -140,13 +140,13 @@ def pinned_tensor(script: Script, call: MethodCall, scope: Scope) -> Iterator[Fi
     message = "pinned memory has no use on XLA, and fails without CUDA: remove it"
     whole = _with_its_choice(script, call, owner)
     statement = script.parent(whole)
+    edit: Edit = Replace(whole, "{0}", (owner,))
     if script.is_statement(call) or (
         isinstance(statement, ast.Assign)
         and [ast.unparse(target) for target in statement.targets] == [ast.unparse(owner)]
     ):
-        yield RULE.finding(script, call, message, remove(script.statement(call)))
-    else:
-        yield RULE.finding(script, call, message, Replace(whole, "{0}", (owner,)))
+        edit = remove(script.statement(call))
+    yield RULE.finding(script, call, message, edit, severity=ERROR)
 
 
 def _with_its_choice(script: Script, call: ast.Call, owner: ast.expr) -> ast.expr:
@@ -166,13 +166,13 @@ def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Ite
         if _takes_pinning(script, call, scope):
             if argument.arg == "pin_memory" and _is_harmless(script, call, argument.value, scope):
                 return
-            edit = DropArgument(call, argument)
-            yield RULE.finding(
-                script,
-                argument,
-                f"`{argument.arg}` is for CUDA and has no use on XLA: remove it",
-                edit,
-            )
+            edit, what = DropArgument(call, argument), f"`{argument.arg}` is for CUDA"
+            if script.value(call, scope).has(TENSOR):
+                message = f"{what} and fails without it: remove it"
+                yield RULE.finding(script, argument, message, edit, severity=ERROR)
+            else:
+                message = f"{what} and has no use on XLA: remove it"
+                yield RULE.finding(script, argument, message, edit)
         elif argument.arg == "pin_memory" and _is_of_a_library(script, call, scope):
             if _is_made_by_a_library(script, argument.value, scope):
                 return  # `given(pin_memory=booleans())`: not a choice between True and False
