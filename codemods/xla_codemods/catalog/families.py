@@ -127,6 +127,7 @@ NAMES = frozenset(
         "torch.nn.parallel.data_parallel",
         "torch.profiler.ProfilerActivity.CUDA",
         "torch.set_autocast_gpu_dtype",
+        "torch.sparse.to_sparse_semi_structured",
         "torch.utils.cpp_extension.CUDAExtension",
         "torch.utils.cpp_extension.CUDA_HOME",
         "torch.utils.cpp_extension.CUDNN_HOME",

@@ -269,4 +269,20 @@ EXTENSIONS: tuple[Row, ...] = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*FUNCTIONS, *PROFILERS, *EXTENSIONS)
+SPARSE: tuple[Row, ...] = (
+    *rows(
+        "torch.sparse",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "to_sparse_semi_structured": (
+                "2:4 sparsity needs NVIDIA's tensor cores: keep the pruned weight dense"
+            )
+        },
+        rule="XLA919",
+        torch="2.2+",
+    ),
+)
+
+ROWS: tuple[Row, ...] = (*FUNCTIONS, *PROFILERS, *EXTENSIONS, *SPARSE)

@@ -67,6 +67,7 @@ ARGUMENTS = {
     "set_filename": "'x.csv'",
     "set_max_tuning_duration": "1",
     "set_max_tuning_iterations": "1",
+    "to_sparse_semi_structured": "torch.ones(64, 64)",
     "set_rotating_buffer_size": "1",
     "write_file_on_exit": "False",
     "gds_register_buffer": "x.untyped_storage()",
