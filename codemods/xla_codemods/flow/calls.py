@@ -11,6 +11,9 @@ from ..analysis.nodes import FUNCTIONS
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, parameters
 
+# Decorators that make a function dispatch to the implementations registered for it.
+_DISPATCHING = frozenset({"singledispatch", "singledispatchmethod"})
+
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
@@ -204,7 +207,7 @@ def receives(file: File, call: ast.Call, node: ast.AST) -> tuple[FunctionNode, s
 def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
     """Yield `f(x)` for each `partial(f, x)` of the file with `function`."""
     for call, _ in file.index.calls_of("partial"):
-        if call.args and named(file, call.args[0]) is function:
+        if call.args and function in run_by(file, call.args[0]):
             yield ast.Call(call.args[0], call.args[1:], call.keywords)
 
 
@@ -215,6 +218,52 @@ def mapped(file: File, function: ast.AST | None) -> list[ast.expr]:
         case ast.Call(func=ast.Name(id="map" | "filter"), args=[first, several]):
             return [several] if first is function else []
     return []
+
+
+def run_by(file: File, func: ast.expr) -> list[FunctionNode]:
+    """Return the function that a call of `func` runs, and the implementations registered for it."""
+    function = named(file, func)
+    if function is None or not _is_dispatching(function):
+        return [] if function is None else [function]
+    found: list[FunctionNode] = [node for node, _ in file.index.of(ast.FunctionDef)]
+    found += [node for node, _ in file.index.of(ast.AsyncFunctionDef)]
+    return [function, *(each for each in found if registered_for(file, each) is function)]
+
+
+def registered_for(file: File, function: FunctionNode) -> FunctionNode | None:
+    """Return the `singledispatch` function that `function` is registered for."""
+    calls = (call for call, _ in file.index.calls_of("register") if len(call.args) == 2)
+    by_call = (call for call in calls if named(file, call.args[1]) is function)
+    for register in (*function.decorator_list, *by_call):
+        if (generic := _registering(file, register)) is not None:
+            return generic
+    return None
+
+
+def _registering(file: File, register: ast.expr) -> FunctionNode | None:
+    """Return `f` of `f.register` and of `f.register(int)`, if it is a `singledispatch` function."""
+    func = register.func if isinstance(register, ast.Call) else register
+    if not isinstance(func, ast.Attribute) or func.attr != "register":
+        return None
+    generic = named(file, func.value)
+    return generic if generic is not None and _is_dispatching(generic) else None
+
+
+def _is_dispatching(function: FunctionNode) -> bool:
+    return not _DISPATCHING.isdisjoint(map(name_of, function.decorator_list))
+
+
+def every_call(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls of the file that may run `function`, by its name or by dispatch."""
+    generic = registered_for(file, function)
+    return [*callers(file, function), *(callers(file, generic) if generic is not None else ())]
+
+
+def wrappers(file: File, function: FunctionNode) -> list[str]:
+    """Return the names of the decorators of `function`, except those that only dispatch or register."""
+    given = (d for d in function.decorator_list if _registering(file, d) is None)
+    names = (name_of(d.func if isinstance(d, ast.Call) else d) for d in given)
+    return [name for name in names if name not in _DISPATCHING]
 
 
 def class_of_self(file: File, node: ast.Attribute) -> ast.ClassDef | None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from ..analysis.bindings import ITERATED
 from ..analysis.syntax import name_of, text_of, unparsed
-from .calls import File, callers, class_of_self, mapped
+from .calls import File, class_of_self, every_call, mapped
 from .closure import reach
 from .edges import sources
 
@@ -150,7 +150,7 @@ def _named_arguments(
     for binding in file.reaching(node) if isinstance(node, ast.Name) else ():
         function = file.function(node)
         if function is not None and binding.node is function.args.kwarg:
-            for call in callers(file, function):
+            for call in every_call(file, function):
                 yield from _given(call, keys, ())
 
 

@@ -25,16 +25,17 @@ from .calls import (
     Nodes,
     argument,
     call_with,
-    called,
-    callers,
     class_named,
     derives,
+    every_call,
     heirs,
     mapped,
     named,
     owner_of,
     prepared,
     properties,
+    run_by,
+    wrappers,
 )
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -71,7 +72,8 @@ def _sources(file: File, node: ast.expr) -> Sequence[ast.expr]:
         case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=int(index))):
             return _rest(file, owner)[index:][:1]
         case ast.Call():
-            return [*_returned(called(file, node)), *_of_lambda(file, node.func)]
+            given = [value for f in run_by(file, node.func) for value in _returned(file, f)]
+            return [*given, *_of_lambda(file, node.func)]
     return []
 
 
@@ -100,13 +102,13 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     if binding.how == "for":
         return _elements(file, binding.value, binding.path)
     if binding.how == "with" and isinstance(binding.value, ast.Call):
-        yielded = _yielded(called(file, binding.value), ["contextmanager"])
+        yielded = _yielded(file, binding.value, ["contextmanager"])
         return [*yielded, *_entered(file, binding.value)]
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
     if binding.how != "parameter" or not isinstance(function, FUNCTIONS):
         return [e for each in mapped(file, function) for e in _elements(file, each, (ITERATED,))]
-    calls = (*callers(file, function), *prepared(file, function))
+    calls = (*every_call(file, function), *prepared(file, function))
     given = (argument(file, node.id, function, call) for call in calls)
     return [value for value in (*given, binding.value) if value is not None]
 
@@ -133,7 +135,7 @@ def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> li
         case ast.ListComp(elt=element) | ast.SetComp(elt=element) | ast.GeneratorExp(elt=element):
             taken = [element] if path[0] == ITERATED else []
         case ast.Call() if path[0] == ITERATED:
-            taken = _yielded(called(file, several), [])
+            taken = _yielded(file, several, [])
         case ast.Name() if path[0] == ITERATED:
             taken = _rest(file, several)
     return [each for element in taken for each in _elements(file, element, path[1:])]
@@ -148,19 +150,19 @@ def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:
         if not isinstance(arguments, ast.arguments) or not isinstance(function, FUNCTIONS):
             continue
         if binding.node is arguments.kwarg:
-            found += [keyword(call, key) for call in callers(file, function)]
+            found += [keyword(call, key) for call in every_call(file, function)]
         elif binding.node is arguments.vararg and not key:
             is_bound = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
             first = len(arguments.posonlyargs) + len(arguments.args) - is_bound
-            found += [a for call in callers(file, function) for a in call.args[first:]]
+            found += [a for call in every_call(file, function) for a in call.args[first:]]
     return [value for value in found if value is not None]
 
 
-def _returned(function: FunctionNode | None) -> list[ast.expr]:
-    if function is None or isinstance(function, ast.AsyncFunctionDef):
+def _returned(file: File, function: FunctionNode) -> list[ast.expr]:
+    if isinstance(function, ast.AsyncFunctionDef):
         return []
-    given = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
-    return list(returned(function)) if all(name_of(d) in _TRANSPARENT for d in given) else []
+    is_kept = all(name in _TRANSPARENT for name in wrappers(file, function))
+    return list(returned(function)) if is_kept else []
 
 
 def _of_lambda(file: File, func: ast.expr) -> list[ast.expr]:
@@ -207,12 +209,12 @@ def _fields(definition: ast.ClassDef) -> list[tuple[str, ast.expr | None]]:
     return [(name_of(each.target), each.value) for each in named]
 
 
-def _yielded(function: FunctionNode | None, decorators: list[str]) -> list[ast.expr]:
-    """Return what `function` yields, if it has these decorators."""
-    if function is None or list(map(name_of, function.decorator_list)) != decorators:
-        return []
-    yields = (node for node in walk_body(function.body) if isinstance(node, ast.Yield))
-    return [node.value for node in yields if node.value is not None]
+def _yielded(file: File, call: ast.Call, decorators: list[str]) -> list[ast.expr]:
+    """Return what the functions that `call` may run yield, if they have these decorators."""
+    functions = (f for f in run_by(file, call.func) if wrappers(file, f) == decorators)
+    nodes = (node for function in functions for node in walk_body(function.body))
+    yields = (node.value for node in nodes if isinstance(node, ast.Yield))
+    return [value for value in yields if value is not None]
 
 
 def _computed(file: File, node: ast.Attribute) -> list[ast.expr]:
@@ -284,7 +286,7 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
     match parent:
         case ast.Return() | ast.Yield():
             function = file.index.scope(parent).function
-            for call in callers(file, function) if function is not None else ():
+            for call in every_call(file, function) if function is not None else ():
                 yield call
                 yield from _reads_of_targets(file, call)
             if function is not None and function.name in file.index.cached(properties):
@@ -304,8 +306,8 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             yield from _parameters(file, owner) if isinstance(owner, FUNCTIONS) else ()
         case ast.Call() | ast.keyword():
             around = call_with(file, node)
-            function = _passes_to(file, around) if around is not None else None
-            yield from _parameters(file, function) if function is not None else ()
+            for function in _passes_to(file, around) if around is not None else ():
+                yield from _parameters(file, function)
             definition = class_named(file, around.func) if around is not None else None
             for name, _ in _fields(definition) if definition is not None else ():
                 yield from (read for read, _ in file.index.attributes(name))
@@ -314,10 +316,10 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
                     yield from (read for read, _ in file.index.attributes(name))
 
 
-def _passes_to(file: File, call: ast.Call) -> FunctionNode | None:
-    """Return the function of the file that `call` runs, or that `partial` prepares."""
+def _passes_to(file: File, call: ast.Call) -> list[FunctionNode]:
+    """Return the functions of the file that `call` may run, or that `partial` prepares."""
     is_partial = name_of(call.func) == "partial" and call.args
-    return named(file, call.args[0] if is_partial else call.func)
+    return run_by(file, call.args[0] if is_partial else call.func)
 
 
 def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:

@@ -172,6 +172,88 @@ PROGRAMS = {
         c = C()
         c.x = made()
         c.show()""",
+    "a registered implementation": """
+        import functools
+        @functools.singledispatch
+        def f(key, x):
+            pass
+        @f.register
+        def _(key: int, y):
+            used(y)
+        f(1, made())""",
+    "the result of a registered implementation": """
+        import functools
+        @functools.singledispatch
+        def f(key):
+            pass
+        @f.register(int)
+        def _(key):
+            return made()
+        used(f(1))""",
+    "the result of a generic function": """
+        from functools import singledispatch
+        @singledispatch
+        def f(key):
+            return made()
+        used(f(1))""",
+    "the result of a registered implementation, called by name": """
+        import functools
+        @functools.singledispatch
+        def f(key):
+            pass
+        @f.register(int)
+        def g(key):
+            return made()
+        used(g(1))""",
+    "an implementation registered by a call": """
+        import functools
+        @functools.singledispatch
+        def f(key, x):
+            pass
+        def g(key, y):
+            used(y)
+        f.register(int, g)
+        f(1, made())""",
+    "star arguments of a registered implementation": """
+        import functools
+        @functools.singledispatch
+        def f(key, *args):
+            pass
+        @f.register
+        def _(key: int, *args, **options):
+            used(args[0])
+        f(1, made())""",
+    "elements of the result of a registered implementation": """
+        import functools
+        @functools.singledispatch
+        def f(key):
+            pass
+        @f.register
+        def _(key: int):
+            yield made()
+        for x in f(1):
+            used(x)""",
+    "partial of a generic function": """
+        import functools
+        @functools.singledispatch
+        def f(key, x):
+            pass
+        @f.register
+        def _(key: int, y):
+            used(y)
+        functools.partial(f, 1, made())()""",
+    "a method with registered implementations": """
+        import functools
+        class C:
+            @functools.singledispatchmethod
+            def f(self, key, x):
+                pass
+            @f.register
+            def _(self, key: int, y):
+                used(y)
+            def run(self):
+                self.f(1, made())
+        C().run()""",
 }
 # Flows that happen and have no edge yet.
 MISSING = {
