@@ -280,7 +280,6 @@ SPARSE: tuple[Row, ...] = (
                 "2:4 sparsity needs NVIDIA's tensor cores: keep the pruned weight dense"
             )
         },
-        rule="XLA919",
         torch="2.2+",
     ),
 )

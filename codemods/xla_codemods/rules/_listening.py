@@ -566,6 +566,4 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: torch.nn.attention.flex_attention{flex_attention}; file_checks: {implementation}"),
 ("absent.unrolled_recurrence", {'code': 'XLA918', 'name': 'unrolled-recurrence', 'severity': 'info', 'effort': 'medium', 'about': 'speed'},
 "calls: torch.nn|torch.nn.modules|torch.nn.modules.rnn{GRU LSTM RNN}"),
-("absent.semi_structured", {'code': 'XLA919', 'name': 'semi-structured', 'effort': 'medium', 'leftovers': 'medium'},
-""),
 )
