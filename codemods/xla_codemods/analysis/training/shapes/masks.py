@@ -34,7 +34,7 @@ def is_mask(script: Script, node: ast.expr) -> bool:
     return all_ends([node], parts, partial(_has_truth_values, script)) and may_be_read(script, node)
 
 
-def _mask_parts(script: Script, node: ast.expr) -> list[ast.expr]:
+def _mask_parts(script: Script, node: ast.expr) -> Sequence[ast.expr]:
     """Return the expressions that all have to be masks, if `node` is one."""
     match node:
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
