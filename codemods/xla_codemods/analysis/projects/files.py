@@ -119,10 +119,14 @@ class ProjectFiles(Texts):
         All of a package that is written out, and otherwise those whose name is a text of the file.
         """
         text = self.text(path)
-        for head in _BY_NAME.compiled.findall(text):
-            package = head.rstrip(".").replace(".", "/")
+        for own, head, rest in _BY_NAME.compiled.findall(text):
+            is_own = bool(own) or head.startswith(".")  # `f"{__name__}.{name}"`, `f".{name}"`
+            package = head.strip(".").replace(".", "/")
+            package = f"{path.rpartition('/')[0]}/{package}".strip("/") if is_own else package
             for module in self.files if head.endswith(".") else ():
-                if f"/{module}".rpartition("/")[0].endswith(f"/{package}"):
+                folder = f"/{module}".rpartition("/")[0]
+                is_deep = "." in rest and f"/{package}/" in f"{folder}/"
+                if is_deep or folder.endswith(f"/{package}"):
                     yield module
             for name in () if head else dict.fromkeys(_QUOTED.compiled.findall(text)):
                 if (found := self.locate(name, path)) is not None and not found[1]:
@@ -165,7 +169,10 @@ _IMPORT = Pattern(
     re.MULTILINE,
 )
 _COMMENT = Pattern(r"#[^\n]*")
-_BY_NAME = Pattern(r"(?:import_module|__import__)\(\s*(?:f?[\"']([\w.]*))?")
+_BY_NAME = Pattern(
+    r"(?:import_module|__import__)\(\s*(__(?:name|package)__\s*\+\s*|(?=f[\"']\{__(?:name|package)__\}))?"
+    r"(?:f?[\"'](?:\{__(?:name|package)__\})?([\w.]*)([^\"']*))?"
+)
 _QUOTED = Pattern(r"[\"']([A-Za-z_][\w.]*)[\"']")
 
 

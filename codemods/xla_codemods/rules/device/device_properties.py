@@ -117,7 +117,7 @@ def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
 
 def _of_displayed(script: Script, call: ast.Call) -> list[Edit] | None:
     """The edit if all facts are known to the runtime or only displayed: `xla.device_properties()` has all names."""
-    uses = _uses(script, call)
+    uses = _uses(script, call) or _uses_of_attribute(script, call)
     if is_guarded(script, call) or not uses or not all(_is_known(script, use) for use in uses):
         return None
     return [_with_device(script, call, "device_properties({})")]
@@ -270,6 +270,15 @@ def _uses(script: Script, call: ast.Call) -> list[ast.expr] | None:
             return None
         found += script.index.reads_of(home[0], name)
     return found
+
+
+def _uses_of_attribute(script: Script, call: ast.Call) -> list[ast.expr]:
+    """Return the reads of `self.properties`, if `call` is assigned to it and no other module reads it."""
+    match script.parent(call):
+        case ast.Assign(targets=[ast.Attribute(attr=name)]):
+            reads = [n for n, _ in script.index.attributes(name) if isinstance(n.ctx, ast.Load)]
+            return [] if script.project.uses_attribute(name) else [*reads]
+    return []
 
 
 def _test_of(script: Script, capability: ast.expr, *, is_major: bool) -> Edit | None:

@@ -566,6 +566,54 @@ def test_modules_that_a_program_loads_by_name(load: str, loads: bool) -> None:
     assert ("xla.assign(order, distance > 3, n)" in found["models/net.py"]) is loads
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        'import_module(f"package.{kind}.{name}")',
+        'import_module("package.models." + name)',
+        'import_module(f"{__name__}.models.{name}")',
+        'import_module(__name__ + ".models." + name)',
+        'import_module(f".models.{name}", __name__)',
+        'import_module(f".{kind}.{name}", package=__package__)',
+    ],
+)
+def test_packages_that_load_their_modules(load: str) -> None:
+    program = """
+        import package
+        import torch
+
+        def main(loader):
+            model = package.TABLE["net"]().cuda()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for x in loader:
+                model(x.cuda()).mean().backward()
+                optimizer.step()
+        """
+    start = f"""
+        import os
+        from importlib import import_module
+        TABLE = {{}}
+        for kind in ("models",):
+            for name in os.listdir(kind):
+                {load}
+        """
+    net = """
+        import torch
+
+        class Net(torch.nn.Module):
+            def forward(self, x, mask):
+                return x.masked_select(mask).sum()
+        """
+    found = after({"train.py": program, "package/__init__.py": start, "package/models/net.py": net})
+    assert "xla.masked_sum(x, mask, broadcast=True)" in found["package/models/net.py"]
+    other = {
+        "train.py": program,
+        "package/__init__.py": "TABLE = {}\n",
+        "package/models/net.py": net,
+    }
+    assert "xla." not in after(other)["package/models/net.py"]
+
+
 def test_a_model_that_names_no_device_samples_on_that_of_its_program() -> None:
     """On XLA a slice from further back than the text is long raises."""
     train = "from model import LM\nLM().cuda()(x).sum().backward()\n"

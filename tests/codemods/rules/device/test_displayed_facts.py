@@ -45,6 +45,29 @@ def test_a_variable_for_displayed_facts_keeps_its_name() -> None:
     assert "print(p.name" in done
 
 
+@pytest.mark.parametrize(
+    ("use", "is_known"),
+    [
+        ("print(self.env.name, self.env.total_memory)", True),
+        ("print(f'{self.env.major}')", True),
+        ("self.big = self.env.major > 7", False),
+        ("share(self.env)", False),
+    ],
+)
+def test_an_attribute_for_displayed_facts(use: str, is_known: bool) -> None:
+    done = migrated(
+        f"""\
+        import torch
+        class Trainer:
+            def __init__(self):
+                self.env = {P}
+            def show(self):
+                {use}
+        """
+    )
+    assert ("self.env = xla.device_properties()" in done) is is_known
+
+
 def test_a_capability_that_is_unpacked_and_displayed() -> None:
     done = migrated(
         """\

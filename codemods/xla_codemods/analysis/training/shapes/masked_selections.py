@@ -40,7 +40,7 @@ def whole_reduction(
     compared = _compared(script, selection)
     if compared is not None:
         selections = _operands(compared, selection)
-        operands, holes = [*selections], [*(each.value for each in selections), mask]
+        operands, holes = [*selections.values()], [*(s.value for s in selections), mask]
         reduced = _with_methods(script, compared)
     call = _reduction(script, reduced)
     if call is None or not operands:
@@ -80,7 +80,7 @@ def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
     return None
 
 
-def _operands(compared: ast.expr, selection: ast.expr) -> list[ast.Subscript]:
+def _operands(compared: ast.expr, selection: ast.expr) -> dict[ast.Subscript, ast.expr]:
     """Return the selections that are compared; none if something else than them and numbers is."""
     match compared:
         case ast.Compare(left=left, comparators=[right]) | (
@@ -88,12 +88,23 @@ def _operands(compared: ast.expr, selection: ast.expr) -> list[ast.Subscript]:
         ):
             sides = (each for each in (left, right) if not isinstance(each, ast.Constant))
         case _:
-            return []
+            return {}
     found = [*map(_without_methods, sides)]
-    selections = [each for each in found if isinstance(each, ast.Subscript)]
-    if len(selections) < len(found) or not isinstance(selection, ast.Subscript):
-        return []
-    return selections if all(is_same_mask(each, selection) for each in selections) else []
+    selections = {chosen: each for each in found if (chosen := _chosen(each)) is not None}
+    this = _chosen(selection)
+    if len(selections) < len(found) or this is None:
+        return {}
+    return selections if all(is_same_mask(each, this) for each in selections) else {}
+
+
+def _chosen(node: ast.expr) -> ast.Subscript | None:
+    """Return `x[mask]`, also for `x.masked_select(mask)`."""
+    match node:
+        case ast.Subscript():
+            return node
+        case ast.Call(func=ast.Attribute(value=x, attr="masked_select"), args=[mask], keywords=[]):
+            return ast.Subscript(x, mask, ast.Load())
+    return None
 
 
 def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | None:

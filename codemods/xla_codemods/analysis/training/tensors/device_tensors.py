@@ -144,7 +144,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
             return script.function(node) in called_in_steps(script)
         case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(key))):
-            if value.kinds & _OTHERS:
+            if others:
                 return False
             named = "loss" in key or key in _TENSORS
             given = script.function(node) in called_in_steps(script) or (
