@@ -83,3 +83,49 @@ def test_a_dict_that_was_a_parameter_is_known_by_its_use() -> None:
             print(logger.totals)
     """
     assert 'logger.push({"loss": xla.item(loss)})' in migrated(source)
+
+
+REDUCED = """import torch
+import torch.distributed as dist
+
+def reduced(losses):
+    if dist.get_world_size() < 2:
+        return losses
+    keys, values = [], []
+    for key in sorted(losses.keys()):
+        keys.append(key)
+        values.append(losses[key])
+    values = torch.stack(values, 0)
+    dist.reduce(values, dst=0)
+    if dist.get_rank() == 0:
+        values /= dist.get_world_size()
+    return {{k: v for k, v in zip(keys, values)}}
+
+def train(model, optimizer, loader):
+    losses, length = {{}}, 0
+    for x in loader:
+        out = model(x.cuda())
+        loss = out.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses["g"] = loss
+        losses["path"] = {other}
+        both = reduced(losses)
+        value = {read}
+        print(value)
+"""
+
+
+@each(
+    "other, read, is_read",
+    [
+        ("loss * 2", 'both["g"].mean().item()', True),
+        ("0", 'both["g"].mean().item()', True),
+        ("length", 'both["g"].item()', True),
+        ("0", 'both["path"]', False),
+    ],
+)
+def test_losses_that_are_reduced_together(other: str, read: str, is_read: bool) -> None:
+    result = migrated(REDUCED.format(other=other, read=read))
+    assert ("xla.item(" in result) is is_read
