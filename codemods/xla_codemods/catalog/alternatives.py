@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+_FOURIER = (
+    "products with a Fourier matrix: `frames @ torch.cos(angles)` and `frames @ torch.sin(angles)` with "
+    "`frames = x.unfold(-1, n_fft, hop) * window`"
+)
 _ALTERNATIVES = {
+    "stft": _FOURIER,
+    "_fft_r2c": _FOURIER,
     "median": "`x.sort().values[..., (x.size(-1) - 1) // 2]` along the last dimension",
     "kthvalue": "`x.sort(dim).values.select(dim, k - 1)`",
     "smooth_l1_loss": "with `d = (x - y).abs()`, `torch.where(d < beta, d * d / (2 * beta), d - beta / 2).mean()`",

@@ -70,3 +70,43 @@ def test_an_assignment_with_a_mask() -> None:
     result = migrated(SOURCE.replace("LINE", "pass"))
     assert "    xla.assign(labels, labels == -100, 0)\n" in result
     assert "    rows[rows == -100] = 0\n" in result
+
+
+SUMS = """import torch
+
+def both(real, fake):
+    loss, parts = {start}
+    for r, f in zip(real, fake):
+        part = torch.mean((1 - r) ** 2) + torch.mean(f ** 2)
+        loss {added}
+        parts.append({read})
+    return loss, parts
+
+def train(net, generator, optimizer, loader):
+    net.cuda(), generator.cuda()
+    for x in loader:
+        real, fake = net(x.cuda()), net(generator(x.cuda()))
+        loss, parts = both(real, fake)
+        other, _ = both(fake, real)
+        total = loss + other
+        total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@each(
+    "start, added, read, is_read",
+    [
+        ("0, []", "+= part", "part.item()", True),
+        ("0.0, []", "+= part", "part.cpu().numpy()", True),
+        ("0, []", "= loss + part", "part.item()", True),
+        ("0, []", "+= part", "part", False),
+        ("0, []", "+= 1", "len(r)", False),
+    ],
+)
+def test_terms_of_a_loss_that_starts_at_zero(
+    start: str, added: str, read: str, is_read: bool
+) -> None:
+    source = SUMS.format(start=start, added=added, read=read)
+    assert ((8, "XLA503") in findings(source)) is is_read

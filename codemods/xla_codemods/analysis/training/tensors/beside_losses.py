@@ -13,7 +13,7 @@ from ....flow.edges import sources
 from ...bindings import Binding
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
-from ...inference.values import ARRAY, BATCH, HOST, MODULE, NUMBER, STRING
+from ...inference.values import ARRAY, BATCH, HOST, MODULE, NUMBER, STRING, TENSOR
 from ...scopes import FunctionNode
 from ...script import Script
 from .losses import computed_from, losses, returned_losses
@@ -54,9 +54,20 @@ def _names(script: Script, nodes: Iterable[ast.expr]) -> Iterator[Binding]:
             yield from script.reaching(part)
 
 
+def _is_summed_up(script: Script, node: ast.expr) -> bool:
+    """Return True for `loss` of `loss = 0`, to which the function adds something else than numbers."""
+    bindings = script.bindings(node) if isinstance(node, ast.Name) else ()
+    added = [b.value for b in bindings if b.how == "augment" and b.value is not None]
+    return any(not script.value(value).has(NUMBER) for value in added)
+
+
 def _parts(script: Script, node: ast.expr) -> list[ast.expr]:
     """Return what may be the value of `node`, and what an operation computes it from on the same device."""
-    if script.value(node).kinds & _OTHERS:
+    value = script.value(node)
+    is_sum = value.kinds & _OTHERS == {NUMBER} and (
+        value.has(TENSOR) or _is_summed_up(script, node)
+    )
+    if value.kinds & _OTHERS and not is_sum:
         return []
     if isinstance(node, ast.Call) and script.value(node.func).has(MODULE):
         return []  # a wrapper moves its batches itself
