@@ -15,7 +15,7 @@ from .analysis.host_programs import without_training_on_the_host
 from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
 from .analysis.nodes import walk
-from .analysis.projects.derivation import names_of_bases
+from .analysis.projects.callees import names_of_bases
 from .analysis.projects.project import Project
 from .analysis.scopes import Scope
 from .analysis.script import Script

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from ...edits import Replace
 from ..inference.library_types import RUNTIME
@@ -133,3 +133,26 @@ def only_on_cuda(script: ParsedFile, value: ast.expr, instead: str) -> Replace:
     """Return the edit that keeps `value` on CUDA, and is `instead` elsewhere."""
     on_cuda = f'{script.xla}.device_type() == "cuda"'
     return Replace(value, f"{{0}} if {on_cuda} else {instead}", (value,))
+
+
+def makings(script: ParsedFile, definition: ast.ClassDef) -> Iterator[ast.Call]:
+    """Return the calls of the file that give the framework's class its arguments: `super().__init__(accelerator="gpu")`, or,
+    if the class has no `__init__`, the calls that make its objects.
+    """
+    own = _init(definition)
+    if own is not None:
+        for node in walk(own):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="__init__")):
+                    yield node
+    elif not any(_init(owner) for owner in script.inference.lineage(definition)):
+        for call, scope in script.index.calls_of(definition.name):
+            if script.inference.value(call.func, scope).definition is definition:
+                yield call
+
+
+def _init(definition: ast.ClassDef) -> ast.FunctionDef | None:
+    for statement in definition.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            return statement
+    return None

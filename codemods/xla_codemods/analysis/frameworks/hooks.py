@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..nodes import walk
 from ..once import once
 from ..parsed_file import ParsedFile
-from ..projects.derivation import derives
+from ..projects.callees import derives
 from .arguments import TRAINERS
 from .lightning_modules import is_its_module
 

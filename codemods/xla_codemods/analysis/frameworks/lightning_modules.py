@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..parsed_file import ParsedFile
-from ..projects.callees import callees_of
-from ..projects.derivation import derives
+from ..projects.callees import callees_of, derives
 
 _MODULE = "LightningModule"
 _PACKAGES = ("lightning.", "pytorch_lightning.")

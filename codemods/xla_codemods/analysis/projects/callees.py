@@ -6,7 +6,7 @@ Also calls that only prepare one: `partial(f, x)`, `mp.spawn(f, args=(x,))`, `Pr
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ...flow.closure import reach
@@ -289,3 +289,16 @@ def filled(handed: Handed, target: Target) -> Iterator[tuple[str, ast.expr]]:
 def scope_of(target: Target) -> Scope:
     """Return the scope inside the function."""
     return target.home.scope(target.function.body[0])
+
+
+def derives(script: ParsedFile, definition: ast.ClassDef, is_it: Callable[[str], bool]) -> bool:
+    """True if a base of `definition`, or of one of its bases, has a dotted name for which `is_it` holds."""
+    return any(map(is_it, script.cached(names_of_bases, definition)))
+
+
+def names_of_bases(script: ParsedFile, definition: ast.ClassDef) -> set[str]:
+    """Return the dotted names of the bases of `definition`, and of the bases of these."""
+    callees = callees_of(script)
+    lineage = callees.lineage(callees.home, definition)
+    names = (index.dotted(base) for index, owner in lineage for base in owner.bases)
+    return set(filter(None, names))

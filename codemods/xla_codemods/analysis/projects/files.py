@@ -18,6 +18,13 @@ _OTHERS = frozenset(
     "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
 )
 
+# Calls that make new tensors on an accelerator by default.
+DEFAULT_DEVICE = "set_default_device"
+_SETTINGS = {
+    DEFAULT_DEVICE: Pattern(r"\bset_default_device\([^\n)]*(?:cuda|device)"),
+    "set_default_tensor_type": Pattern(r"\bset_default_tensor_type\([^\n]*cuda"),
+}
+
 
 class ProjectFiles(Texts):
     """The Python files of one project: `files` by path from its root, with `/`. They are read on demand."""
@@ -200,3 +207,14 @@ def imports_in(text: str) -> Iterator[Import]:
             if words:
                 local = words[2] if len(words) == 3 else words[0].partition(".")[0]
                 yield Import(words[0], "", local)
+
+
+def cuda_defaults(modules: ProjectFiles, path: str) -> frozenset[str]:
+    """Return the settings of a CUDA or given device, or a CUDA tensor type, in other modules of programs with this one."""
+
+    def is_set(name: str) -> bool:
+        having = modules.with_word(name) - {path}
+        others = having & modules.graph.programs(path) if having else having
+        return any(_SETTINGS[name].search(modules.text(other)) for other in others)
+
+    return frozenset(filter(is_set, _SETTINGS))

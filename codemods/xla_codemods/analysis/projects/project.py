@@ -26,8 +26,7 @@ from ..inference.inference import Inference
 from ..inference.values import UNKNOWN, Value, for_others
 from ..nodes import walk
 from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
-from .default_places import DEFAULT_DEVICE, cuda_defaults
-from .files import Import, ProjectFiles, is_of_others
+from .files import DEFAULT_DEVICE, Import, ProjectFiles, cuda_defaults, is_of_others
 
 T = TypeVar("T")
 TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")

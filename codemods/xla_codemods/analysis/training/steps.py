@@ -10,7 +10,7 @@ from ...flow.calls import callers
 from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
 from ..parsed_file import ParsedFile
-from ..projects.derivation import derives
+from ..projects.callees import derives
 from ..scopes import FunctionNode, Scope
 from ..syntax import identifiers
 

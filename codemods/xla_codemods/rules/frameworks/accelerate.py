@@ -153,14 +153,13 @@ import re
 from collections.abc import Iterator
 
 from ...analysis.frameworks.accelerator import uses_accelerate
-from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
+from ...analysis.frameworks.arguments import keyword_argument, makings, only_on_cuda
 from ...analysis.frameworks.configurations import for_accelerator
-from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.passed_values import given
 from ...analysis.frameworks.sharding import PLUGINS, accelerator_shards, faults_of_plugin
 from ...analysis.inference.values import ACCELERATOR, MODULE
 from ...analysis.nodes import walk
-from ...analysis.projects.derivation import derives
+from ...analysis.projects.callees import derives
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword

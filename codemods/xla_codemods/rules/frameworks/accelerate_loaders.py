@@ -123,7 +123,7 @@ from ...analysis.frameworks.sharding import (
     patched_before,
     trainer_shards,
 )
-from ...analysis.projects.derivation import derives
+from ...analysis.projects.callees import derives
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import keyword

@@ -92,9 +92,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
-from ...analysis.frameworks.arguments import ARGUMENTS, only_on_cuda
+from ...analysis.frameworks.arguments import ARGUMENTS, makings, only_on_cuda
 from ...analysis.frameworks.configurations import for_trainer
-from ...analysis.frameworks.derived import makings
 from ...analysis.frameworks.lightning import (
     GPUS,
     HALVES,

@@ -97,8 +97,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...analysis.frameworks.arguments import keyword_argument, only_on_cuda
-from ...analysis.frameworks.derived import makings
+from ...analysis.frameworks.arguments import keyword_argument, makings, only_on_cuda
 from ...analysis.frameworks.lightning import (
     HALVES,
     PLAIN_STRATEGIES,

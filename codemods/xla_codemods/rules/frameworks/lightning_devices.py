@@ -77,7 +77,7 @@ from collections.abc import Iterator
 from ...analysis.flow import has_run
 from ...analysis.frameworks.lightning import is_patched_for
 from ...analysis.frameworks.sharding import patched_before
-from ...analysis.projects.derivation import derives
+from ...analysis.projects.callees import derives
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...finding import Finding

@@ -12,8 +12,7 @@ from ....flow.edges import sources
 from ...inference.values import ARRAY, CLASS, INSTANCE, MODULE
 from ...nodes import FUNCTIONS, walk
 from ...projects.attribute_uses import uses_elsewhere
-from ...projects.callees import callees_of
-from ...projects.derivation import derives
+from ...projects.callees import callees_of, derives
 from ...scopes import FunctionNode
 from ...script import Script
 from ...syntax import name_of, parameter_for, returned, unparsed
