@@ -6,7 +6,9 @@ Every analysis takes a `ParsedFile`; `Script` adds what these analyses find, for
 from __future__ import annotations
 
 import ast
+import builtins
 import re
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar, cast
@@ -15,7 +17,8 @@ from ..source import Source
 from .accelerators import speaks_of_an_accelerator, trains
 from .index import Index, Tree, build
 from .inference import library_types
-from .inference.bases import derives_from_unknown
+from .inference.annotations import kinds_of
+from .inference.inference import Inference
 from .inference.values import (
     ACCEL,
     CLASS,
@@ -40,6 +43,8 @@ S = TypeVar("S", bound="ParsedFile")
 _COMPUTES = ("import torch", "from torch", ".item()")
 
 _TYPING = frozenset({"typing", "typing_extensions"})
+# Packages without any class that is a tensor or a module, except the classes of torch that `kinds_of` knows.
+_PLAIN = frozenset({*sys.stdlib_module_names, "numpy", "torch", "typing_extensions"})
 RUNTIME_IMPORT = "from xla_migrate import runtime as "
 
 
@@ -270,7 +275,7 @@ class ParsedFile(Tree):
     def inherits_unknown(self, value: Value) -> bool:
         """Return True if `value` is of a class of the program that inherits from an unknown class."""
         definition = value.definition
-        return isinstance(definition, ast.ClassDef) and derives_from_unknown(
+        return isinstance(definition, ast.ClassDef) and _derives_from_unknown(
             self.inference, definition
         )
 
@@ -360,3 +365,24 @@ class ParsedFile(Tree):
     def is_imported_elsewhere(self, name: str) -> bool:
         """True if another module of the project is known to import `name` from this one."""
         return self.project.wants(name)
+
+
+def _derives_from_unknown(inference: Inference, definition: ast.ClassDef) -> bool:
+    """True if a base of the class is of a library that may make a tensor or a module of it, or is not known at all."""
+    for owner in inference.lineage(definition):
+        home = inference.scopes[owner].parent
+        if home is None or any(_is_unknown(inference, owner, base, home) for base in owner.bases):
+            return True
+    return definition not in inference.scopes
+
+
+def _is_unknown(inference: Inference, owner: ast.ClassDef, base: ast.expr, home: Scope) -> bool:
+    if isinstance(base, ast.Subscript):  # `Generic[T]`
+        base = base.value
+    parent = inference.value(base, home).definition
+    if isinstance(parent, ast.ClassDef):
+        return owner in inference.lineage(parent)  # it has taken the name of what it derives from
+    dotted = resolve(base, home)
+    if dotted is None:
+        return not (isinstance(base, ast.Name) and hasattr(builtins, base.id))
+    return dotted.partition(".")[0] not in _PLAIN and not kinds_of(dotted)

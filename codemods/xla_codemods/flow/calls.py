@@ -123,7 +123,7 @@ def _calls_by_name(file: File, function: FunctionNode) -> Sequence[ast.Call]:
     elif isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
         made = [call for call, _ in file.index.calls_of(owner.name)]
         names |= {name for call in made for name in names_given(call, file.parent)}
-        at_once = [around for call in made if (around := _call_of(file, call))]  # C()(x)
+        at_once = [around for call in made if (around := call_of(file, call))]  # C()(x)
     by_name = [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
     return [*by_name, *at_once, *_calls_by_other_names(file, function)]
 
@@ -139,7 +139,7 @@ def _calls_by_other_names(file: File, function: FunctionNode) -> Iterator[ast.Ca
             yield from (call for call in calls if named(file, call.func) is function)
 
 
-def _call_of(file: File, func: ast.expr) -> ast.Call | None:
+def call_of(file: File, func: ast.expr) -> ast.Call | None:
     """Return the call of `func` itself."""
     around = file.parent(func)
     return around if isinstance(around, ast.Call) and around.func is func else None

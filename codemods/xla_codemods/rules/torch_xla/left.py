@@ -77,6 +77,7 @@ from ...analysis.by_hand.written import KEPT, XM, XR, undecided
 from ...analysis.nodes import walk
 from ...analysis.script import Script
 from ...finding import WARNING, Finding
+from ...flow.calls import call_of
 from ...rule import Rule, Unhandled
 
 RULE = Rule("XLA019", "torch-xla-left", severity=WARNING, origin="torch_xla")
@@ -140,7 +141,7 @@ def left(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
             message = f"`{dotted}` has no equivalent on other backends: {KEPT}" + (
                 advice and f"; {advice}"
             )
-            yield RULE.finding(script, _whole(script, node), message)
+            yield RULE.finding(script, call_of(script, node) or node, message)
     yield from _idle_imports(script)
 
 
@@ -199,11 +200,6 @@ def _within(script: Script, node: ast.expr) -> Iterator[ast.AST]:
         if isinstance(around, ast.stmt):
             return
         yield around
-
-
-def _whole(script: Script, node: ast.expr) -> ast.expr:
-    parent = script.parent(node)
-    return parent if isinstance(parent, ast.Call) and parent.func is node else node
 
 
 def _advice(dotted: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from ....flow.calls import call_of
 from ....patterns import Pattern
 from ...nodes import walk
 from ...parsed_file import ParsedFile
@@ -113,10 +114,4 @@ def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedF
         uses += [(script.other_file(use.path), use.node) for use in found if use is not None]
     if any(name_of(decorator) in _PROPERTIES for decorator in function.decorator_list):
         return uses
-    return [(file, _call(file, node)) for file, node in uses]
-
-
-def _call(file: ParsedFile, node: ast.expr) -> ast.expr:
-    """Return the call of `node`, or `node` if it is not called."""
-    parent = file.parent(node)
-    return parent if isinstance(parent, ast.Call) and parent.func is node else node
+    return [(file, call_of(file, node) or node) for file, node in uses]
