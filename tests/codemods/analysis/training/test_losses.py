@@ -29,6 +29,7 @@ def train(model, loader, optimizer, fns, weights, criterion):
         "losses = [f(out, y) for f in fns]\n        total += np.array([v.item() for v in losses])",
         "losses = {k: f(out, y) for k, f in fns}\n        total += losses['a'].item()",
         "losses = criterion(out, y)\n        for i, v in enumerate(losses):\n            total += v.item()",
+        "losses = criterion(out, y)\n        for i, (k, v) in enumerate(losses.items()):\n            total += v.item()",
         "losses = criterion(out, y)\n        for w, v in zip(weights, losses):\n            total += w * v.item()",
         "losses = criterion(model(x.to('cuda')))\n        total += sum(v.item() for v in losses)",
         "losses = []\n        for f in fns:\n            losses.append(f(out, y))\n        total += sum(v.item() for v in losses)",
@@ -46,6 +47,7 @@ def test_one_of_them(body: str) -> None:
         "losses = [f(out, y).cpu() for f in fns]\n        total += losses[0].item()",
         "losses = criterion(out, y)\n        for w, v in zip(weights, losses):\n            total += w.item()",
         "losses = criterion(out, y)\n        for i, v in enumerate(losses):\n            total += i.item()",
+        "losses = criterion(out, y)\n        for i, (k, v) in enumerate(losses.items()):\n            total += k.item()",
         "scores = [f(out, y) for f in fns]\n        total += scores[0].item()",
     ],
 )

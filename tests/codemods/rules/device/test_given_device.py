@@ -353,3 +353,21 @@ def test_a_device_that_another_module_puts_there(path: str, device: str, is_kept
     files = {"main.py": main.encode(), path: _UPDATE.encode(), "_init_paths.py": _PATHS}
     result = migrate(files[path], Options(), path, Project(Modules(files), path)).data.decode()
     assert ("x.to(self.args.device)" in result) == is_kept
+
+
+_KINDS = b"""\
+import enum
+
+class Kind(enum.Enum):
+    CUDA = "cuda"
+    HOST = "cpu"
+"""
+
+
+@pytest.mark.parametrize(("member", "is_rewritten"), [("CUDA", True), ("HOST", False)])
+def test_a_member_of_an_enumeration_of_another_module(member: str, is_rewritten: bool) -> None:
+    main = f"import torch\nfrom kinds import Kind\n\nx = torch.ones(2).to(Kind.{member}.value)\n"
+    files = {"main.py": main.encode(), "kinds.py": _KINDS}
+    project = Project(Modules(files), "main.py")
+    result = migrate(files["main.py"], Options(), "main.py", project).data.decode()
+    assert (result != main) == is_rewritten
