@@ -232,7 +232,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
-from ...analysis.training.host_reads.read_numbers import good_step
+from ...analysis.training.host_reads.read_numbers import good_step, is_of_a_loss
 from ...analysis.training.tensors.given import KEEPING
 from ...catalog.alternatives import alternative
 from ...finding import INFO, MEDIUM, WARNING, Finding
@@ -351,6 +351,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "compute with the tensor itself if both are on the device, or read every n-th step"
     if _is_logged_by_lightning(script, node):
         return "pass the tensor itself to `self.log`"
+    if obstacle and _is_array_of_a_loss(script, node):
+        return "use `.item()`, whose read is deferred"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with PyTorch on the device instead of numpy"
     if _is_a_shift(script, node):
@@ -397,6 +399,14 @@ def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     # `metrics["loss"] = loss.cpu().numpy()` is kept, and computes nothing.
     kept = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
     return is_numpys and isinstance(statement, ast.Assign) and not kept
+
+
+def _is_array_of_a_loss(script: Script, node: ast.AST) -> bool:
+    """`value = loss.detach().cpu().numpy()` of one number."""
+    match node, script.parent(node):
+        case ast.Call(func=ast.Attribute(value=owner, attr="cpu")), ast.Attribute(attr="numpy"):
+            return is_of_a_loss(script, owner)
+    return False
 
 
 def _is_asked_of(script: Script, node: ast.AST) -> bool:

@@ -97,7 +97,7 @@ from ...analysis.inference.values import ACCEL, DTYPE, HOST, MODULE
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import keyword, name_of
+from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.tensors.sparse import (
     CONVERTERS,
     MAKERS,
@@ -108,7 +108,9 @@ from ...analysis.training.tensors.sparse import (
 )
 from ...edits import DropArgument, Replace
 from ...finding import HIGH, INFO, SAFE, UNSAFE, Finding
+from ...flow.closure import reach
 from ...flow.conditions import is_excluded
+from ...flow.edges import sources
 from ...rule import MethodCall, Rule
 from ...symptoms import REMOTE
 
@@ -143,9 +145,10 @@ _MOVED = "a sparse tensor cannot be moved to an XLA device: use `xla.sparse`, wh
 @RULE.call(*_EMBEDDINGS)
 def embedding(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for argument in call.keywords:
-        if argument.arg != "sparse" or not isinstance(argument.value, ast.Constant):
+        if argument.arg != "sparse":
             continue
-        if argument.value.value is True and _concerns(script, call):
+        values = reach([argument.value], lambda node: sources(script, node))
+        if any(is_literal(value, True) for value in values) and _concerns(script, call):
             # SparseAdam takes no dense gradients
             safety = UNSAFE if "SparseAdam" in script.source.text else SAFE
             yield RULE.finding(script, call, _MESSAGE, DropArgument(call, argument), safety=safety)

@@ -315,6 +315,26 @@ def test_a_size_is_needed_in_every_step(read: str, advice: str) -> None:
     assert said[0].endswith(f": {advice}")
 
 
+def test_the_array_of_a_loss_is_one_number() -> None:
+    source = """
+import torch
+def train(model, optimizer, loader):
+    total = 0
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        value = loss.detach().cpu().numpy()
+        loss.backward()
+        optimizer.step()
+        total += value * len(x)
+        print(total)
+"""
+    (said,) = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert said.endswith(": use `.item()`, whose read is deferred")
+    assert "XLA503" in [
+        f.code for f in check(source.replace("cpu().numpy()", "item()").encode()) if f.edits
+    ]
+
+
 @pytest.mark.parametrize(
     ("read", "found"),
     [

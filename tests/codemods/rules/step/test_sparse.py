@@ -61,3 +61,24 @@ def test_a_move_of_what_its_use_shows_to_be_sparse(body: str, found: bool) -> No
 def test_what_is_reached_with_sparse_tensors_alone_is_a_note(test: str, severity: str) -> None:
     source = f"import torch\ndef f(a, b, flag):\n    b.cuda()\n    if {test}:\n        return torch.sparse.sum(a * b, dim=1)\n"
     assert [f.severity for f in check(source.encode()) if f.code == "XLA513"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "found"),
+    [
+        ("=True", "", True),
+        ("=True", ", not args.dense", True),
+        ("", ", True", True),
+        ("", ", sparse=True", True),
+        ("=False", ", args.sparse", False),
+        ("=False", "", False),
+    ],
+)
+def test_embeddings_whose_gradients_an_argument_chooses(
+    default: str, given: str, found: bool
+) -> None:
+    source = (
+        f"import torch\ndef make(n, sparse{default}):\n    return torch.nn.Embedding(n, 4, sparse=sparse)\n"
+        f"def main(args):\n    return make(9{given}).cuda()\n"
+    )
+    assert ("XLA513" in {code for _, code in findings(source)}) is found

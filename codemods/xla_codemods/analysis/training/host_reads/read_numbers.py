@@ -25,7 +25,7 @@ def number_of(script: Script, read: ast.AST) -> ast.Call | None:
         case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
             return read
         case ast.Call(func=ast.Attribute(attr="tolist", value=owner), args=[]):
-            return read if _is_of_a_loss(script, owner) else None
+            return read if is_of_a_loss(script, owner) else None
         case ast.Call(func=ast.Attribute(attr="cpu")):
             return _number_around(script, read)
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call() as counted], keywords=[]):
@@ -57,7 +57,7 @@ def _is_real(script: Script, node: ast.expr) -> bool:
             return True
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
             return _is_real(script, owner)
-    return _is_of_a_loss(script, node)
+    return is_of_a_loss(script, node)
 
 
 def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
@@ -72,7 +72,7 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
                 call = script.parent(parent)
                 if not isinstance(call, ast.Call) or call.func is not parent or call.args:
                     return None
-                if name == "item" or (name == "tolist" and _is_of_a_loss(script, call.func.value)):
+                if name == "item" or (name == "tolist" and is_of_a_loss(script, call.func.value)):
                     return call
                 if name not in _PASSING:
                     return None
@@ -81,7 +81,7 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
                 return None
 
 
-def _is_of_a_loss(script: Script, node: ast.expr) -> bool:
+def is_of_a_loss(script: Script, node: ast.expr) -> bool:
     """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
     while True:
         match node:
@@ -115,7 +115,7 @@ def _is_a_count(node: ast.Call) -> bool:
 def is_of_one(script: Script, read: ast.expr) -> bool:
     """True if `read` is of a loss, or of a mean or sum of everything: it has no dimensions."""
     node = read.value if isinstance(read, ast.Attribute) else read
-    if _is_of_a_loss(script, node):
+    if is_of_a_loss(script, node):
         return True
     node = _below(node, {*_PASSING, "float"})
     return (
