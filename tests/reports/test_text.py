@@ -18,7 +18,7 @@ def test_one_line_for_each(checked: Run) -> None:
         "src/a.py:1:5: XLA101 [*] `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
         "src/a.py:3:5: XLA102 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
         "src/a.py:4:5: XLA103 50% of: a,\\nb",
-        "src/a.py:5:5: XLA104 `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
+        "src/a.py:5:5: XLA104 note: `.cuda()` fails on an XLA host: use `.to(xla.xla_device())`",
     ]
 
 

@@ -31,6 +31,7 @@ def lines(run: Run) -> Iterator[str]:
                 printed.add(_key(row))
                 more = f" (the same line occurs {repeated[_key(row)]} times)"
             mark = "[*] " if not run.rewriting and row.is_fixed_by_a_run(outcome.unsafe) else ""
+            mark += "" if row.fails else "note: "
             yield f"{place(one_line(outcome.left_path), row)}: {row.code} {mark}{one_line(row.message)}{more}"
         for line, cell, reason in outcome.verdict.notes:
             where = f"cell {cell}:{line}" if cell is not None else str(line)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from ...flow.closure import reach
@@ -60,11 +61,12 @@ class Callees:
         self.home, self.project = home, project
         self._lineages: dict[ast.ClassDef, list[tuple[Index, ast.ClassDef]]] = {}
         self._known: dict[ast.expr, Target | None] = {}
-        # What calls in other modules run, known to all files of the project.
-        self._known_elsewhere: dict[ast.expr, Target | None] = project.modules.remembered(
-            ("what calls run", ""), dict
-        )
         self._is_home_met = False  # in what is being looked for
+
+    @cached_property
+    def _known_elsewhere(self) -> dict[ast.expr, Target | None]:
+        """What calls in other modules run, known to all files of the project."""
+        return self.project.modules.remembered(("what calls run", ""), dict)
 
     def module(self, path: str) -> Index | None:
         """The module at `path`; None where it cannot be parsed."""
@@ -115,7 +117,7 @@ class Callees:
         """The function that calling `func` runs: of a class its `__init__`."""
         if func in self._known:
             return self._known[func]
-        if func in self._known_elsewhere:
+        if index is not self.home and func in self._known_elsewhere:
             found = self._known_elsewhere[func]
             if found is None or found.home.path != self.home.path:
                 return found

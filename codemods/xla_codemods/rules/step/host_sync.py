@@ -227,6 +227,7 @@ from collections.abc import Iterator
 
 from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.inference.values import ACCEL
+from ...analysis.loops import STEP, outside_loops
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of
@@ -276,6 +277,8 @@ def host_sync(script: Script) -> Iterator[Finding]:
             continue  # an evaluation is not what training waits for
         advice = _without_check(script, node)
         reason = f" (cannot be deferred: {obstacle})" if obstacle and not advice else ""
+        if edits:
+            advice = "fetch the value later, without waiting"
         advice = advice or _advice(script, node, obstacle)
         message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
@@ -367,13 +370,23 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             return f"compute it on the device: `torch.{name}imum`, or `torch.clamp` with a number"
     statement = script.statement(node)
     head = statement.test if isinstance(statement, (ast.If, ast.While, ast.Assert)) else node
-    if good := good_step(script, head):
+    if _decides_on_the_step(script, head) and (good := good_step(script, head)):
         return f"check it every n-th step, or decide on the device: `xla.optimizer_step(optimizer, where={good})`"
     if _is_asked_of(script, node):
         return (
             "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
         )
     return "read every n-th step, or after the loop"
+
+
+def _decides_on_the_step(script: Script, head: ast.AST) -> bool:
+    """Return True if the condition `head` may skip what follows it, or has a step in its branches."""
+    choice = script.statement(head)
+    if not isinstance(choice, ast.If):
+        return True
+    inside = [node for branch in (choice.body, choice.orelse) for node in outside_loops(branch)]
+    is_left = any(isinstance(node, (ast.Continue, ast.Return)) for node in inside)
+    return is_left or STEP in script.training.effects_of([*choice.body, *choice.orelse])
 
 
 def _is_a_list_of_tensors(script: Script, node: ast.AST) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..judge.blame import MigrationFinding
 from ..judge.divergence import Divergence
+from ..judge.performance.verdicts import NOT_FALLBACKS
 from .facts import Conclusion, Report
 
 VERSION = 2  # changes when a key changes its meaning
@@ -52,7 +53,9 @@ def plain(report: Report) -> dict[str, Any]:
             {"cause": cause, "where": where, "times": times}
             for cause, where, times in report.compilations()
         ],
-        "fallbacks": sorted({op for trace in comparison.target.traces for op in trace.fallbacks}),
+        "fallbacks": sorted(
+            {op for trace in comparison.target.traces for op in trace.fallbacks} - NOT_FALLBACKS
+        ),
         "notes": report.notes(),
     }
     checked: dict[str, Any] = _finite(out)

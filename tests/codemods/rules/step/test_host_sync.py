@@ -418,3 +418,34 @@ def test_the_advice_names_the_tensor_that_the_script_tests(test: str, where: str
     )
     (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
     assert f"`xla.optimizer_step(optimizer, where={where})`" in found.message
+
+
+def test_only_a_condition_that_decides_on_the_step_is_advised_to_become_a_part_of_it() -> None:
+    script = (
+        "import torch\nfrom xla_migrate import runtime as xla\n"
+        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for step in range(9):\n"
+        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
+        "    if torch.isnan(loss):\n        BRANCH\n"
+        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
+    )
+    for branch, is_advised in (("continue", True), ("registry.bad(step)", False)):
+        source = script.replace("BRANCH", branch).encode()
+        (message,) = [f.message for f in check(source) if f.code == "XLA503"]
+        assert ("xla.optimizer_step(optimizer, where=" in message) == is_advised
+
+
+def test_the_advice_for_a_read_that_is_deferred_is_to_defer_it() -> None:
+    script = (
+        "import torch\nfrom xla_migrate import runtime as xla\n"
+        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for step in range(9):\n"
+        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
+        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
+        "    print(loss.item())\n"
+    )
+    (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
+    assert found.edits
+    assert found.message.endswith(": fetch the value later, without waiting")

@@ -70,11 +70,7 @@ class SparseTensors:
         self.home = self.callees.home
         self._project = script.project
         self._here = _may_be_made(script.source.names)
-        # No sparse tensor comes from these places; of other modules, all files of the project know them.
-        self._barren: set[Part] = set()
-        self._barren_elsewhere: set[Part] = self._project.modules.remembered(
-            ("no sparse tensors", type(self).__name__), set
-        )
+        self._barren: set[Part] = set()  # no sparse tensor comes from there
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
@@ -94,6 +90,12 @@ class SparseTensors:
             barren = self._barren if is_here else self._barren_elsewhere
             barren.add((place.node, place.path))
         return None
+
+    @cached_property
+    def _barren_elsewhere(self) -> set[Part]:
+        """Such places in other modules, known to all files of the project."""
+        key = ("no sparse tensors", type(self).__name__)
+        return self._project.modules.remembered(key, set)
 
     def _is_barren(self, place: Place) -> bool:
         known = self._barren if place.home is self.home else self._barren_elsewhere

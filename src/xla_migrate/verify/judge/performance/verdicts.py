@@ -18,7 +18,7 @@ from ..trace import OptimizerStep, Read, Recompile, Trace
 from .step_times import StepFigures, count, figures, reads_per_step
 
 # Scalar reads are served by a "fallback" of this name: they are host reads, judged as such.
-_NOT_FALLBACKS = {"aten::_local_scalar_dense"}
+NOT_FALLBACKS = {"aten::_local_scalar_dense"}
 ISOLATED = 2  # compilations after warm-up that have innocent causes (fact 3.25, last batch)
 ISOLATED_SHARE = 0.1
 GROWTH = 1.5
@@ -184,7 +184,7 @@ def _most_in_a_row_without_launch(steps: list[list[OptimizerStep]]) -> int:
 
 
 def _no_fallback(trace: Trace, explained: Trace | None) -> Judgement:
-    found = [op for op in trace.fallbacks if op not in _NOT_FALLBACKS]
+    found = [op for op in trace.fallbacks if op not in NOT_FALLBACKS]
     if found:
         known = explained.fallback_places if explained is not None else {}
         places = [known.get(op, []) for op in found]
