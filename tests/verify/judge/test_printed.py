@@ -66,6 +66,9 @@ def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
         ),
         ("Loss: 2.0 Data (t): 0.004 Batch (t): 0.588", "Loss: 2.0 Data (t): 0.1 Batch (t): 1.5"),
         ("0/1 0.661G 0.2227", "0/1 0.874G 0.2227"),  # memory
+        ("{'loss': 2.0, 'gb_used': 0.6}", "{'loss': 2.0, 'gb_used': 0.9}"),
+        ("loss 2.0 | peak_gb 1.25 | MiB: 12", "loss 2.0 | peak_gb 0.0 | MiB: 31"),
+        ("vram=3.5 loss=2.0", "vram=0.1 loss=2.0"),
         ("loss 2.0 scale 65536.0", "loss 2.0 scale 1.0"),  # a loss scaler's, which is gone
         ("loss 2.0 loss_scale: 1024", "loss 2.0 loss_scale: 1"),
         ("{'loss': 2.0, 'amp_scale': 32768.0}", "{'loss': 2.0, 'amp_scale': 1.0}"),
