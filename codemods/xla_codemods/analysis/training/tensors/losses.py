@@ -150,13 +150,19 @@ def _losses(script: Script) -> Iterator[ast.expr]:
 
 
 def returned_losses(script: Script, function: FunctionNode | None) -> list[ast.Name]:
-    """Return the losses that a `training_step` or `compute_loss` returns to its framework: `return loss, outputs`."""
-    if not isinstance(function, ast.FunctionDef) or function not in called_in_steps(script):
+    """Return the losses that `function` returns to a framework, or to a step of another module: `return loss, outputs`."""
+    if not isinstance(function, ast.FunctionDef):
         return []
-    if function.name not in {"compute_loss", "training_step"}:
+    is_led = function in called_in_steps(script) and function.name in _RETURNING
+    is_asked = "loss" in function.name.lower() and script.is_part_of_training
+    if not is_led and not (is_asked and script.callers.take_part_in_steps(function)):
         return []
     values = (node.value for node in walk(function) if isinstance(node, ast.Return))
-    return [loss for value in values if value is not None for loss in _losses_in(value)]
+    found = (loss for value in values if value is not None for loss in _losses_in(value))
+    return [loss for loss in found if is_led or script.value(loss).has(TENSOR)]
+
+
+_RETURNING = frozenset({"compute_loss", "training_step"})
 
 
 def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:

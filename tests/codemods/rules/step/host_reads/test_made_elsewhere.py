@@ -232,3 +232,59 @@ def train(model, loader, optimizer):
     files = {"train.py": train.encode(), "means.py": MEANS.encode()}
     found = check(files["train.py"], path="train.py", project=Project(Modules(files), "train.py"))
     assert ("XLA503" in {f.code for f in found}) is is_read
+
+
+LOSSES = """\
+import numpy as np
+import torch
+
+def discriminator_loss(real, fake):
+    loss, parts = 0, []
+    for r, f in zip(real, fake):
+        part = torch.mean((1 - r) ** 2) + torch.mean(f ** 2)
+        loss += part
+        parts.append(part.item())
+    return loss, parts
+
+def arrays_loss(real, fake):
+    loss, parts = 0, []
+    for r, f in zip(real, fake):
+        part = np.mean((1 - r) ** 2)
+        loss += part
+        parts.append(part.item())
+    return loss, parts
+"""
+
+
+@each(
+    "line, is_read",
+    [
+        ("loss, parts = discriminator_loss(real, fake)", True),
+        ("loss = sum(discriminator_loss(real, fake)[:1])", True),
+        ("loss, parts = arrays_loss(real, fake)", False),
+        ("loss = real[0].mean()", False),
+    ],
+)
+def test_losses_that_are_read_where_they_are_computed(line: str, is_read: bool) -> None:
+    train = f"""\
+import torch
+from losses import arrays_loss, discriminator_loss
+
+def train(net, generator, optimizer, loader):
+    net.cuda(), generator.cuda()
+    for x in loader:
+        real, fake = net(x.cuda()), net(generator(x.cuda()))
+        {line}
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+def evaluate(net, loader):
+    for x in loader:
+        print(discriminator_loss(net(x.cuda()), net(x.cuda())))
+"""
+    files = {"train.py": train.encode(), "losses.py": LOSSES.encode()}
+    found = check(
+        files["losses.py"], path="losses.py", project=Project(Modules(files), "losses.py")
+    )
+    assert ("XLA503" in {f.code for f in found}) is is_read
