@@ -32,6 +32,19 @@ def elements(file: File, node: ast.Name) -> list[ast.expr]:
     return [value for owner in dictionaries(file, node) for value in held(file, owner, ANY)]
 
 
+def appended(file: File, node: ast.expr) -> list[ast.expr]:
+    """Return what is appended to the lists that `node` may be."""
+    calls = [call for call, _ in file.index.calls_of("append") if len(call.args) == 1]
+    lists = reach([node], lambda each: sources(file, each)) if calls else ()
+    variables = [each for each in lists if isinstance(each, (ast.Name, ast.Attribute))]
+    return [
+        call.args[0]
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and any(_is_same(file, variable, call.func.value) for variable in variables)
+    ]
+
+
 def dictionaries(file: File, node: ast.Name) -> list[ast.expr]:
     """Return the dictionaries over whose values a loop gives them to `node`."""
     found = []

@@ -255,6 +255,8 @@ def _builtin(values: Inference, name: str, node: ast.Call, scope: Scope) -> Valu
         return Value(frozenset({ITERATOR, *value.kinds}), element=values.element(value))
     if name == "next" and arguments:
         return values.element(values.value(arguments[0], scope))
+    if name == "list" and not arguments:
+        return Value(items=())
     if name in {"list", "tuple", "sorted", "reversed", "set"} and arguments:
         value = values.value(arguments[0], scope)
         return (

@@ -93,6 +93,8 @@ def _is_part_of_a_module(values: Inference, node: ast.expr, scope: Scope) -> boo
 def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
     base = values.value(node.value, scope)
     index = node.slice
+    if base.items == () and not isinstance(index, ast.Slice):
+        return values.appended(node.value)
     if isinstance(index, ast.Constant):
         if isinstance(index.value, str) and base.fields is not None:
             return base.fields.get(index.value, base.element or UNKNOWN)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ...flow.calls import File, argument, calls_by_name, methods, passed
 from ...flow.closure import reach
-from ...flow.containers import ANY, held, iterates_keys
+from ...flow.containers import ANY, appended, held, iterates_keys
 from .. import flow
 from ..loops import is_called_a_loader
 from ..nodes import FUNCTIONS
@@ -184,6 +184,8 @@ class Inference:
             if binding.how == "with"
             else self.value(binding.value, self._for(binding, scope))
         )
+        if value.items == () and binding.path[:1] == (ITERATED,):
+            value = Value(element=self.appended(binding.value))
         for step in binding.path:
             value = self.element(value) if step == ITERATED else value.item(step)
         if binding.how == "for":
@@ -419,6 +421,11 @@ class Inference:
         ]
         is_one = len({value.definition for value in found}) == 1
         return found[0] if is_one and found[0].has(INSTANCE) else UNKNOWN
+
+    def appended(self, values: ast.expr) -> Value:
+        """Return an element of the list `values`, which is created empty."""
+        index = self.file.index
+        return join(*(self.value(each, index.scope(each)) for each in appended(self.file, values)))
 
     def element(self, value: Value) -> Value:
         """One element of iterating `value`."""

@@ -7,6 +7,8 @@ import pytest
 from xla_codemods import engine
 from xla_codemods.finding import Finding
 
+from ...helpers import findings
+
 SOURCE = """
 import numpy as np
 import torch
@@ -166,3 +168,65 @@ def test_outputs_of_models_that_are_dictionaries() -> None:
     reduce = "def reduce(losses):\n    return [losses[k] for k in sorted(losses)]\n"
     source = SOURCE.format(line="given = model(x)\n        kept = reduce(given)") + reduce
     assert not [f for f in checked(source) if f.code == "XLA503" and f.line > 14]
+
+
+LISTS = """import torch
+
+device = torch.device("cuda")
+
+
+def project(grads):
+    for i in range(len(grads)):
+        dot = torch.dot(grads[i], grads[0])
+        if dot.item() < 0:
+            grads[i] -= dot * grads[0]
+    return grads
+
+
+def train(model, loader, opt, shared):
+    for x in loader:
+        losses = [model(x.to(device)).mean(), model(x.to(device)).sum()]
+        opt.zero_grad()
+        FILLED
+        USE
+        sum(losses).backward()
+        opt.step()
+"""
+_GRADS = "gs = torch.autograd.grad(loss, shared, retain_graph=True)"
+_FLAT = "torch.cat([g.flatten() for g in gs])"
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        f"grads = []\n        for loss in losses:\n            {_GRADS}\n            grads.append({_FLAT})",
+        f"grads = list()\n        for loss in losses:\n            {_GRADS}\n            grads.append({_FLAT})",
+        f"self.grads = grads = []\n        for loss in losses:\n            {_GRADS}\n            grads.append({_FLAT})",
+    ],
+)
+@pytest.mark.parametrize(
+    ("use", "read"),
+    [
+        ("project(grads)", "if dot.item() < 0:"),
+        (
+            "if (grads[0] * grads[1]).sum() < 0: print(1)",
+            "if (grads[0] * grads[1]).sum() < 0: print(1)",
+        ),
+        (
+            "for g in grads:\n            if g.norm().item() > 3: print(1)",
+            "if g.norm().item() > 3: print(1)",
+        ),
+    ],
+)
+def test_tensors_in_lists_that_are_filled(filled: str, use: str, read: str) -> None:
+    source = LISTS.replace("FILLED", filled).replace("USE", use)
+    found = [line for line, code in findings(source) if code == "XLA503"]
+    assert found[-1:] == [source[: source.rindex(read)].count("\n") + 1]
+
+
+@pytest.mark.parametrize("number", ["0.5", "loss.item()", "float(len(gs))"])
+def test_numbers_in_lists_that_are_filled(number: str) -> None:
+    filled = f"numbers = []\n        for loss in losses:\n            numbers.append({number})"
+    source = LISTS.replace("FILLED", filled).replace("USE", "if numbers[0] > 3: print('much')")
+    line = source[: source.index("if numbers")].count("\n") + 1
+    assert (line, "XLA503") not in findings(source)
