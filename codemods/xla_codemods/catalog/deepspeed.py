@@ -76,6 +76,10 @@ DEEPSPEED: tuple[Row, ...] = (
             for name in (
                 "DeepSpeedEngine",
                 "add_config_arguments",
+                "checkpointing.checkpoint",
+                "checkpointing.configure",
+                "checkpointing.is_configured",
+                "checkpointing.reset",
                 "get_accelerator",
                 "init_distributed",
                 "initialize",

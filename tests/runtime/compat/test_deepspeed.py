@@ -471,3 +471,17 @@ def test_without_a_norm_gradients_are_clipped_as_deepspeed_does(eager: None) -> 
 )
 def test_comments_of_a_file_are_no_part_of_it(tmp_path: Path, text: str) -> None:
     assert configuration._parsed(text) == {"train_batch_size": 4, "note": "# // kept, }"}
+
+
+def test_checkpointed_parts_have_the_same_gradients(device: torch.device) -> None:
+    assert not deepspeed.checkpointing.is_configured()
+    deepspeed.checkpointing.configure(None, partition_activations=True)
+    assert deepspeed.checkpointing.is_configured()
+    model = _model().to(device)
+    x = torch.randn(4, next(model.parameters()).shape[1], device=device)
+    gradients = []
+    for run in (model, lambda given: deepspeed.checkpointing.checkpoint(model, given)):
+        model.zero_grad()
+        run(x).square().sum().backward()
+        gradients.append([p.grad.cpu() for p in model.parameters()])
+    torch.testing.assert_close(*gradients)

@@ -140,7 +140,7 @@ from ...rule import Rule, Unhandled
 RULE = Rule("XLA804", "deepspeed", effort=HIGH, words=("deepspeed",))
 
 _HOME = "xla_migrate.runtime.compat.deepspeed"
-_MODULES = ("deepspeed", "deepspeed.zero")
+_MODULES = ("deepspeed", "deepspeed.checkpointing", "deepspeed.zero")
 _MESSAGE = "DeepSpeed's engine fails without CUDA: import the engine of the runtime, which reads the same configuration (`--parallel spmd` shards)"
 
 

@@ -29,6 +29,14 @@ HOME = "xla_migrate.runtime.compat"
             "from deepspeed.accelerator import get_accelerator",
             f"from {HOME}.deepspeed import get_accelerator",
         ),
+        (
+            "from deepspeed.checkpointing import checkpoint",
+            f"from {HOME}.deepspeed.checkpointing import checkpoint",
+        ),
+        (
+            "from deepspeed import checkpointing",
+            f"from {HOME}.deepspeed import checkpointing",
+        ),
         ("from deepspeed.zero import Init", f"from {HOME}.deepspeed.zero import Init"),
         (
             "try:\n    import deepspeed\nexcept ImportError:\n    deepspeed = None",
@@ -44,6 +52,8 @@ def test_the_runtimes_is_imported(before: str, after: str) -> None:
         "zero": "isinstance(1, E)\nwith zero.Init():\n    pass",
         "get_accelerator": "get_accelerator().device_name()",
         "Init": "with Init():\n    pass",
+        "checkpoint": "checkpoint(print, 1)",
+        "checkpointing": "checkpointing.configure(None)\ncheckpointing.checkpoint(print, 1)",
     }
     name = before.replace("\nexcept ImportError:\n    deepspeed = None", "").split()[-1]
     rest = f"import initialize as start\n\n{uses[name]}\nstart(model=2)\n"

@@ -11,13 +11,14 @@ from typing import Any
 
 from ... import init_process_group
 from ...processes import in_group
-from . import zero
+from . import checkpointing, zero
 from .accelerator import get_accelerator
 from .engine import DeepSpeedEngine, initialize
 
 __all__ = [
     "DeepSpeedEngine",
     "add_config_arguments",
+    "checkpointing",
     "get_accelerator",
     "init_distributed",
     "initialize",
