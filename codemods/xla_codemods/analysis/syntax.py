@@ -294,7 +294,11 @@ def is_pure(test: ast.expr, only_answers: Callable[[ast.Call], bool] = lambda ca
 
 
 _QUESTIONS = frozenset(
-    "is_available device_count get keys is_enabled get_scale hasattr getattr isinstance len bool".split()
+    (
+        "is_available device_count get keys is_enabled get_scale hasattr getattr isinstance len bool "
+        "get_device_properties max_memory_allocated max_memory_reserved mem_get_info memory_allocated memory_info "
+        "memory_reserved"
+    ).split()
 )
 
 

@@ -439,6 +439,7 @@ _WRAPPERS = frozenset(
 )
 
 
+_EMPTY = Value(fields={})
 _OF_DICTS = frozenset({"get", "items", "keys", "pop", "setdefault", "values"})
 
 
@@ -453,8 +454,11 @@ def _dict_method(values: Inference, base: Value, name: str, node: ast.Call) -> V
             return values.entry(node.func.value)
         case "keys", _:
             return Value(element=of(STRING))
-        case "values", _:
-            return Value(element=element)
-        case "items", _:
-            return Value(element=Value(items=(of(STRING), element)))
+        case "values" | "items", _:
+            if base == _EMPTY:
+                assert isinstance(node.func, ast.Attribute)
+                element = values.entry(node.func.value)
+            return Value(
+                element=element if name == "values" else Value(items=(of(STRING), element))
+            )
     return UNKNOWN

@@ -414,13 +414,10 @@ class Inference:
         return Value(self.base_kind(definition, scope), definition=definition)
 
     def entry(self, dictionary: ast.expr) -> Value:
-        """Return the object under any key of `dictionary`, if all are instances of one class of the file."""
+        """Return what is stored under any key of `dictionary`, which is created empty."""
         index = self.file.index
-        found = [
-            self.value(value, index.scope(value)) for value in held(self.file, dictionary, ANY)
-        ]
-        is_one = len({value.definition for value in found}) == 1
-        return found[0] if is_one and found[0].has(INSTANCE) else UNKNOWN
+        stored = held(self.file, dictionary, ANY)
+        return join(*(self.value(value, index.scope(value)) for value in stored))
 
     def appended(self, values: ast.expr) -> Value:
         """Return an element of the list `values`, which is created empty."""

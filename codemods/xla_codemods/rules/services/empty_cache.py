@@ -26,6 +26,8 @@ Remove the calls, and the `if` that contains nothing else. `gc.collect()` stays.
 -        torch.cuda.empty_cache()
 -        torch.cuda.ipc_collect()
 -    if step % 100 == 0: torch.cuda.empty_cache()
+-    if torch.cuda.memory_reserved() > 0.9 * torch.cuda.get_device_properties(0).total_memory:
+-        torch.cuda.empty_cache()
 ```
 
 ```diff

@@ -224,6 +224,21 @@ def test_tensors_in_lists_that_are_filled(filled: str, use: str, read: str) -> N
     assert found[-1:] == [source[: source.rindex(read)].count("\n") + 1]
 
 
+@pytest.mark.parametrize(
+    ("filled", "use"),
+    [
+        ("found = {}\n        for k, loss in enumerate(losses): found[k] = loss", "if found[i] < 0: print(1)"),
+        ("found = {}\n        for k, loss in enumerate(losses): found[k] = loss", "for k, v in found.items():\n            if v < 0: print(1)"),
+        ("found = dict()\n        for k, loss in enumerate(losses): found[k] = loss", "for v in found.values():\n            if v < 0: print(1)"),
+        ("found = {}\n        for k, loss in enumerate(losses): found.setdefault(k, loss)", "if found.get(i) < 0: print(1)"),
+    ],
+)  # fmt: skip
+def test_tensors_in_dictionaries_that_are_filled(filled: str, use: str) -> None:
+    source = LISTS.replace("FILLED", filled).replace("USE", use)
+    line = source[: source.index(" < 0: print(1)")].count("\n") + 1
+    assert (line, "XLA503") in findings(source)
+
+
 @pytest.mark.parametrize("number", ["0.5", "loss.item()", "float(len(gs))"])
 def test_numbers_in_lists_that_are_filled(number: str) -> None:
     filled = f"numbers = []\n        for loss in losses:\n            numbers.append({number})"
