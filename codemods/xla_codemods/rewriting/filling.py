@@ -78,6 +78,11 @@ def _atom(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
+def _primary(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The owner of an attribute, or what is called: `loss` of `(loss if scaler is None else scaler.scale(loss)).backward()`."""
+    return _atom(_whole(node))
+
+
 def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
     node = _whole(node)
     return node if isinstance(node, cst.BaseNumber) else _atom(node)
@@ -109,10 +114,10 @@ def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
 _OPERANDS: dict[
     type[Node], tuple[tuple[str, Callable[[cst.BaseExpression], cst.BaseExpression]], ...]
 ] = {
-    cst.Attribute: (("value", _atom),),
-    cst.Call: (("func", _atom),),
-    cst.Subscript: (("value", _atom),),
-    cst.Await: (("expression", _atom),),
+    cst.Attribute: (("value", _primary),),
+    cst.Call: (("func", _primary),),
+    cst.Subscript: (("value", _primary),),
+    cst.Await: (("expression", _primary),),
     cst.UnaryOperation: (("expression", _operand),),
     cst.BinaryOperation: (("left", _operand), ("right", _operand)),
     cst.BooleanOperation: (("left", _clause), ("right", _clause)),

@@ -436,6 +436,9 @@ def test_a_function_whose_try_was_all_keeps_a_body() -> None:
         ("a = b or (torch.cuda.is_available())", "a = b or xla.is_available()"),
         ("a = not (torch.cuda.is_available())", "a = not xla.is_available()"),
         ("a = (torch.cuda.is_available()) if b else c", "a = xla.is_available() if b else c"),
+        ("a = (torch.cuda.current_device()).index", "a = xla.xla_device().index"),
+        ("(torch.cuda.synchronize if b else c)()", "(xla.synchronize if b else c)()"),
+        ("(torch.cuda.synchronize)()", "xla.synchronize()"),
     ],
 )  # fmt: skip
 def test_parentheses_of_what_becomes_a_call(before: str, after: str) -> None:
