@@ -222,6 +222,10 @@ class Index(Tree):
                 found.setdefault(name, []).append((node, scope))
         return self._by_name[kind]
 
+    def stores(self, name: str) -> list[ast.Attribute]:
+        """Return the attributes called `name`, of any object, that are set or deleted."""
+        return [node for node, _ in self.attributes(name) if not isinstance(node.ctx, ast.Load)]
+
     def subscripts(self, key: str) -> list[tuple[ast.Subscript, Scope]]:
         """Return the subscripts with the constant `key`, in source order."""
         return [

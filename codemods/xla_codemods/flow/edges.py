@@ -228,8 +228,7 @@ def _computed(file: File, node: ast.Attribute) -> list[ast.expr]:
 
 def _attributes(file: File, read: ast.Attribute) -> Iterator[ast.Attribute]:
     """Yield each store of the attribute `read`, in objects of its class, a base or a derived class."""
-    named = (node for node, _ in file.index.attributes(read.attr))
-    stores = [node for node in named if isinstance(node.ctx, ast.Store)]
+    stores = file.index.stores(read.attr)
     owner = owner_of(file, read) if stores else None
     for node in stores if owner is not None else ():
         other = owner_of(file, node)

@@ -57,8 +57,7 @@ def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None
         case ast.IfExp(body=body, orelse=other):
             return body, other
         case ast.Attribute(attr=name, value=ast.Name(id="self")):
-            uses = [node for node, _ in script.index.attributes(name)]
-            stores = (script.parent(node) for node in uses if isinstance(node.ctx, ast.Store))
+            stores = map(script.parent, script.index.stores(name))
             return [getattr(statement, "value", None) for statement in stores] or (None,)
         case ast.Attribute(value=owner):
             return (owner,)

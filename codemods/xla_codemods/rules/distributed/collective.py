@@ -117,19 +117,10 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     if _is_of_the_host(script) or not isinstance(getattr(node, "ctx", None), ast.Load):
         return
     name = (script.dotted(node, scope) or "").rpartition(".")[2]
-    if _is_patched(script, name):
+    if script.index.stores(name):  # `dist.all_reduce = counted`, which the runtime's would call
         return
     edit = Replace(node, f"{script.xla}.{_OLDER.get(name, name)}")
     yield RULE.finding(script, node, _said(name), edit)
-
-
-def _is_patched(script: Script, name: str) -> bool:
-    """`dist.all_reduce = counted`, which the runtime's would call in turn."""
-    return any(
-        isinstance(target, ast.Attribute) and target.attr == name
-        for node, _ in script.index.of(ast.Assign)
-        for target in node.targets
-    )
 
 
 def _said(name: str) -> str:

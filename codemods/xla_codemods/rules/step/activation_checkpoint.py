@@ -178,13 +178,8 @@ def of_transformers(script: Script, call: MethodCall, scope: Scope) -> Iterator[
 
 def _is_patched(script: Script) -> bool:
     """True if transformers has been given another function."""
-    return any(
-        isinstance(target, ast.Attribute)
-        and target.attr == "checkpoint"
-        and ast.unparse(target.value).endswith("modeling_utils")
-        for statement, _ in script.index.of(ast.Assign)
-        for target in statement.targets
-    )
+    stores = script.index.stores("checkpoint")
+    return any(ast.unparse(store.value).endswith("modeling_utils") for store in stores)
 
 
 def _is_self(node: ast.expr) -> bool:

@@ -112,7 +112,8 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.reference("torch.compile")
 def referred_to(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`@torch.compile` without a call, `wrap = torch.compile if fast else identity`."""
-    if is_handed_on(node, script.parents) and not _is_patched(script):
+    is_replaced = script.index.stores("compile")  # `torch.compile = ...`: the original is kept
+    if is_handed_on(node, script.parents) and not is_replaced:
         yield from _finding(script, node)
 
 
@@ -139,14 +140,6 @@ def _has_options_of_torch(call: ast.Call) -> bool:
     is_mode = isinstance(mode := keyword(call, "mode"), ast.Constant) and mode.value in _MODES
     is_sure = is_mode or not given.isdisjoint({"dynamic", "fullgraph"})
     return is_sure and not call.args and given <= _OPTIONS
-
-
-def _is_patched(script: Script) -> bool:
-    """`torch.compile = ...`: a file that puts something else in its place keeps the original for itself."""
-    return any(
-        node.attr == "compile" and isinstance(node.ctx, ast.Store)
-        for node, _ in script.index.of(ast.Attribute)
-    )
 
 
 def _is_guarded(script: Script, statement: ast.stmt) -> bool:

@@ -197,8 +197,8 @@ def maker_of(script: Script, owner: ast.expr) -> ast.expr | None:
         case ast.Name():
             values = [binding.part for binding in script.reaching(owner)]
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            stores = [n for n, _ in script.index.attributes(name) if isinstance(n.ctx, ast.Store)]
-            values = [getattr(script.parent(node), "value", None) for node in stores]
+            stores = map(script.parent, script.index.stores(name))
+            values = [getattr(statement, "value", None) for statement in stores]
         case _:
             return None
     calls = [value.func for value in values if isinstance(value, ast.Call)]

@@ -27,8 +27,7 @@ def is_stable(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Attribute(value=ast.Name(id=name) as owner):
             named = OPTIONS.search(name) or script.value(owner).has(ARGUMENTS)
-            others = script.index.attributes(node.attr)
-            is_set = any(not isinstance(other.ctx, ast.Load) for other, _ in others)
+            is_set = bool(script.index.stores(node.attr))
             return bool(named) and is_bound_once(script, owner) and not is_set
         case ast.Call(func=ast.Name(id="len"), args=[inner], keywords=[]):
             root = root_of(inner)
@@ -61,13 +60,11 @@ def holds_objects(value: Value) -> bool:
 
 def is_set_again(script: Script, node: ast.Attribute) -> bool:
     """True if `self.bar` is set in a loop, or in a function other than the one that makes the object."""
-    for other, _ in script.index.attributes(node.attr):
-        if isinstance(other.ctx, ast.Load):
-            continue
-        function = script.function(other)
+    for store in script.index.stores(node.attr):
+        function = script.function(store)
         if function is not None and function.name != "__init__":
             return True
-        if any(isinstance(ancestor, LOOPS) for ancestor in script.ancestors(other)):
+        if any(isinstance(ancestor, LOOPS) for ancestor in script.ancestors(store)):
             return True
     return False
 
