@@ -50,7 +50,14 @@ BODIES = {
     "an attribute": "if self.kept is not None:\n            k = torch.cat([self.kept, k], dim=1)\n        self.kept = k\n        return k, None",
     "a pair": "if self.kept is not None:\n            k = torch.cat([self.kept, k], dim=1)\n        self.kept, self.last = k, x\n        return k, None",
 }
+PASTS = {
+    "unpacked": "if past is not None:\n            old, _ = past\n            k = torch.cat((old, k), dim=1)\n        return k, (k, k)",
+    "an element": "if past is not None:\n            k = torch.cat([past[0], k], dim=1)\n        return k, (k, k)",
+    "itself": "k = k if past is None else torch.cat([past, k], dim=1)\n        return k, k",
+}
 OTHERS = {
+    "a residual": "k = torch.cat([x, k], dim=1)\n        return k, past",
+    "another name": "old = x\n        k = torch.cat([old, k], dim=1)\n        return k, past",
     "no cache": "k = torch.cat([k, x], dim=1)\n        return k, past",
     "another": "kept = torch.cat([self.kept, k], dim=1)\n        self.last = kept\n        return k, past",
     "a window": "k = torch.cat([self.kept, k], dim=1)[:, -4:]\n        self.kept = k\n        return k, past",
@@ -68,6 +75,12 @@ def test_a_cache_that_grows(body: str) -> None:
     assert _is_found(BODIES[body])
     assert not _is_found(BODIES[body], each="x in loader")
     assert not _is_found(BODIES[body], no_grad="")
+
+
+@pytest.mark.parametrize("body", PASTS)
+def test_a_parameter_with_the_keys_of_earlier_calls(body: str) -> None:
+    assert _is_found(PASTS[body])
+    assert not _is_found(PASTS[body], each="x in loader")
 
 
 @pytest.mark.parametrize("body", OTHERS)

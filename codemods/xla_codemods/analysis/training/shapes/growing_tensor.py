@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ....flow.calls import calls_by_name, outer_calls
-from ....flow.closure import reach
+from ....flow.closure import ends, reach
 from ....flow.edges import unpacked, uses
+from ....patterns import Pattern
 from ...inference.values import ACCEL, HOST
 from ...nodes import walk
 from ...once import once
@@ -22,6 +23,7 @@ _JOINING = frozenset(
     {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
 )
 _STORES = (ast.Attribute, ast.Name, ast.Subscript)
+_PAST = Pattern(r"(?:^|_)(?:past|kv_cache|cache|incremental_state)")
 _COUNTING = frozenset({"range", "trange", "count"})
 _NAMES = sorted(name.rpartition(".")[2] for name in _JOINING)
 
@@ -66,6 +68,8 @@ def _is_kept_between_calls(script: Script, call: ast.Call) -> bool:
     assert isinstance(parts, (ast.List, ast.Tuple))
     if loop is not None and _grown(script, script.parent(call)) is call:
         return False
+    if script.is_in_a_module(call) and any(_is_a_past(script, part) for part in parts.elts[:1]):
+        return True
     joined: set[ast.expr] = {part for part in parts.elts if isinstance(part, _STORES)}
     start: list[ast.expr] = [call]
     reached = reach(start, lambda node: _next(script, node), joined.__contains__)
@@ -76,6 +80,22 @@ def _is_kept_between_calls(script: Script, call: ast.Call) -> bool:
     sampling = _sampling_loops(script)
     around = reach([call], lambda node: outer_calls(script, node))
     return any(ancestor in sampling for node in around for ancestor in script.ancestors(node))
+
+
+def _is_a_past(script: Script, node: ast.expr) -> bool:
+    """Return True for `past_key` of `past_key, past_value = layer_past`, a parameter with the keys of earlier calls."""
+
+    def whole(part: ast.expr) -> list[ast.expr]:
+        bindings = script.reaching(part) if isinstance(part, ast.Name) else []
+        taken = [part.value] if isinstance(part, (ast.Attribute, ast.Subscript)) else []
+        return [*taken, *(b.value for b in bindings if b.how == "assign" and b.value is not None)]
+
+    return any(
+        isinstance(end, ast.Name)
+        and _PAST.search(end.id) is not None
+        and all(binding.how == "parameter" for binding in script.reaching(end))
+        for end in ends([node], whole)
+    )
 
 
 def _next(script: Script, node: ast.expr) -> Iterator[ast.expr]:
