@@ -30,8 +30,10 @@ def computes_gradients_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
         return False
     known = _known(script)
     if target.function not in known:
-        reached = reach([target], lambda each: script.cached(_called, each))
-        known[target.function] = any(map(_is_backward, (c for t in reached for c in _calls(t))))
+        reached = reach([target], lambda each: _called(script, each))
+        found = any(map(_is_backward, (c for t in reached for c in _calls(t))))
+        others = () if found else (t.function for t in reached if t.home is not script.index)
+        known.update(dict.fromkeys((target.function, *others), found))
     return known[target.function]
 
 
@@ -85,10 +87,9 @@ def _loading_gradients(modules: Modules) -> frozenset[str]:
     return modules.remembered(("load modules that compute gradients", ""), found)
 
 
-@once
 def _known(script: ParsedFile) -> dict[FunctionNode, bool]:
-    """The functions of other modules that were asked about."""
-    return {}
+    """The functions of other modules that some file asked about: True if they compute gradients."""
+    return script.project.modules.remembered(("compute gradients", ""), dict)
 
 
 def _calls(target: Target) -> list[ast.Call]:
@@ -97,7 +98,8 @@ def _calls(target: Target) -> list[ast.Call]:
 
 
 def _called(script: ParsedFile, target: Target) -> list[Target]:
-    if target.home.path not in _loading_gradients(script.project.modules):
+    is_barren = _known(script).get(target.function) is False
+    if is_barren or target.home.path not in _loading_gradients(script.project.modules):
         return []
     callees = callees_of(script)
     called = (callees.called(target.home, call.func) for call in _calls(target))
