@@ -111,3 +111,22 @@ def test_a_local_module_gives_what_its_forward_returns() -> None:
     assert value_of(model, "out").kinds == {TENSOR, ACCEL}
     assert value_of(model, "n").kinds == {NUMBER}
     assert value_of(model, "loss").has(ACCEL)
+
+
+def test_what_an_open_cycle_cuts_short_is_not_remembered() -> None:
+    inference = script("a = 1\n").inference
+    searches = list[str]()
+
+    def whole() -> int:
+        searches.append("whole")
+        return 1
+
+    def cut() -> int:
+        searches.append("cut")
+        inference._cycle = 0  # a value that is being evaluated further out was asked for
+        return 1
+
+    for _ in range(2):
+        inference.remembered(whole)
+        inference.remembered(cut)
+    assert searches == ["whole", "cut", "cut"]
