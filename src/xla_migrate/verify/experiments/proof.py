@@ -213,10 +213,10 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
     comparison = judged()
     is_counted = request.max_graphs is not None and comparison.could_run
     if is_counted or any(v.name in _EXPLAINED for v in comparison.failed):
-        more.explained = run("migrated, explained", migrated=True, explain=True)
+        more.explained = run("migrated again, to find lines", migrated=True, explain=True)
     if any(v.name == Check.OTHER_STATE for v in comparison.failed):
-        again = more.explained or run("migrated, explained", migrated=True, explain=True)
-        more.written = run("original, explained", explain=True), again
+        again = more.explained or run("migrated again, to find lines", migrated=True, explain=True)
+        more.written = run("original again, to find lines", explain=True), again
     if as_many and _is_to_shake(comparison):
         more.shaken = [_shaken(seed, run) for seed in _SHAKES]
     if _is_to_repeat(comparison, request):
@@ -226,9 +226,9 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
             comparison = judged()
     if as_many and _is_to_follow(comparison, request) and _fits(reference, base):
         kept = base / "weights"
-        again = run("original, again", keep=kept)
+        again = run("original again, weights kept", keep=kept)
         own = [_linked(kept, base / f"weights-{n}") for n in range(3)]
-        following = run("migrated, following", migrated=True, follow=kept)
+        following = run("migrated from these weights", migrated=True, follow=kept)
         if again.failure is None and following.failure is None:
             more.followed = again, following
             again_judged = judged()
@@ -239,9 +239,9 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
 
 def _shaken(seed: int, run: RunAgain) -> tuple[ObservedRun, ObservedRun, ObservedRun]:
     return (
-        run(f"original in float32, shaken {seed}", precision="float32", shake=seed),
-        run(f"original, shaken {seed}", shake=seed),
-        run(f"migrated, shaken {seed}", migrated=True, shake=seed),
+        run(f"original in float32, weights changed {seed}", precision="float32", shake=seed),
+        run(f"original, weights changed {seed}", shake=seed),
+        run(f"migrated, weights changed {seed}", migrated=True, shake=seed),
     )
 
 
