@@ -449,3 +449,24 @@ def test_the_advice_for_a_read_that_is_deferred_is_to_defer_it() -> None:
     (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
     assert found.edits
     assert found.message.endswith(": fetch the value later, without waiting")
+
+
+@pytest.mark.parametrize("argument", ["loss", "loss.data", "loss.detach()", "loss.detach().data"])
+def test_a_function_that_is_handed_the_loss_without_gradients_reads_it(argument: str) -> None:
+    script = f"""
+import torch
+def to_python_float(t):
+    return t.item()
+def train(model, batches, optimizer):
+    total = 0.0
+    for step in range(100):
+        loss = model(batches[step].cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        total += to_python_float({argument})
+    print(total)
+model = torch.nn.Linear(4, 4).cuda()
+train(model, [torch.ones(2, 4)] * 100, torch.optim.SGD(model.parameters(), 0.1))
+"""
+    assert (4, "XLA503") in [(f.line, f.code) for f in check(script.encode())]
