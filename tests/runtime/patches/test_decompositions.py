@@ -80,6 +80,15 @@ def _edges(x: torch.Tensor) -> torch.Tensor:
     return torch.linspace(0.25, 1, 7, device=x.device)
 
 
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    """The gradient of absolute values, which `computed` differentiates again."""
+    x = x if x.requires_grad else x.clone().requires_grad_()
+    with torch.inference_mode(False), torch.enable_grad():
+        x = x if not x.is_inference() else x.clone().requires_grad_()
+        values = ((x - 0.5) ** 3).abs().sum()
+        return torch.autograd.grad(values, x, create_graph=True)[0]
+
+
 # All of an input of shape (2, 4, 6, 6), between 0.1 and 1.1.
 CASES: dict[str, Case] = {
     "_embedding_bag": lambda x: _bags(x, mode="sum"),
@@ -106,6 +115,7 @@ CASES: dict[str, Case] = {
     "complex": lambda x: torch.complex(x, x[:1] * 2).abs(),
     "copysign": lambda x: torch.copysign(x, x.flip(0).detach() - 0.5),
     "copysign of a number": lambda x: torch.copysign(x, -0.0),
+    "_efficientzerotensor": _twice,
     "embedding_renorm_": _renormed,
     "angle": lambda x: x * torch.angle(x.detach() - 0.5),
     "angle of complex numbers": lambda x: torch.angle(torch.complex(x - 0.5, x.flip(0))),

@@ -217,6 +217,11 @@ def _embedding_renorm_(
     return weight.mul_(scale.unsqueeze(1).to(weight.dtype))
 
 
+def _zeros(size: list[int], *, dtype: Any = None, device: Any = None, **options: Any) -> Tensor:
+    """Return zeros: the gradient of `sign`, in second derivatives of absolute values."""
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
 def _allows_nested_tensors(x: Tensor, mask: Tensor) -> bool:
     """Return False: nested tensors, which `nn.TransformerEncoder` evaluates with, do not exist on XLA."""
     return False
@@ -254,6 +259,7 @@ DECOMPOSITIONS: dict[Any, Any] = {
 }
 # Computed below autograd: `unfold` is a view, and the others have no gradient.
 BELOW_AUTOGRAD: dict[Any, Any] = {
+    torch.ops.aten._efficientzerotensor.default: _zeros,
     torch.ops.aten._nested_tensor_from_mask_left_aligned.default: _allows_nested_tensors,
     torch.ops.aten.embedding_renorm_.default: _embedding_renorm_,
     torch.ops.aten.unfold_backward.default: _unfold_backward,
