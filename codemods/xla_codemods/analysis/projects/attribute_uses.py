@@ -12,7 +12,7 @@ from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ARRAY, DTYPE, INSTANCE, MODULE, NUMBER, STRING, TENSOR
 from ..scopes import Scope, resolve
-from .project import TESTS, Modules, Project
+from .project import Modules, Project
 
 _CLASS = Pattern(r"^[ \t]*class[ \t]+(\w+)[ \t]*(\(?)", re.MULTILINE)
 _WORD = Pattern(r"[A-Za-z_]\w*")
@@ -100,10 +100,7 @@ def _beside(project: Project) -> frozenset[str]:
     found = project.programs
     if modules.having(_LOADS):
         found = modules.graph.connected(project.path) - {project.path}
-    tests = modules.remembered(
-        ("tests", ""), lambda: frozenset(path for path in modules.files if TESTS.search(path))
-    )
-    return found - tests
+    return found - modules.tests
 
 
 def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> bool:

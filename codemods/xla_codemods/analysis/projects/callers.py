@@ -30,7 +30,7 @@ from .in_steps import (
     passes_method,
     tensor_behind,
 )
-from .project import COMPUTES_GRADIENTS, SCALES, TESTS, TRAINS, Project
+from .project import COMPUTES_GRADIENTS, SCALES, TRAINS, Project
 
 _MODELS = ("def forward(",)
 # Parameters that a loss or a metric compares.
@@ -229,9 +229,7 @@ class Callers:
     @cached_property
     def _models(self) -> frozenset[str]:
         """Return the modules, except tests, that define models."""
-        modules = self.project.modules
-        found = (path for path in modules.having(_MODELS) if not TESTS.search(path))
-        return modules.remembered(("define models", ""), lambda: frozenset(found))
+        return self.project.modules.having(_MODELS) - self.project.modules.tests
 
     @cached_property
     def _training(self) -> frozenset[str]:
@@ -240,9 +238,13 @@ class Callers:
     def _importing(
         self, name: str, among: Collection[str] | None = None
     ) -> Iterator[tuple[str, Index]]:
-        """Yield the modules, of those `among`, that import this one and contain `name`."""
-        modules = self.project.modules
-        for other in sorted(modules.graph.importers.get(self.project.path, ())):
+        """Yield the modules, of those `among`, that import this one and contain `name`.
+
+        Tests say nothing of programs: they call with small tensors on the host.
+        """
+        modules, path = self.project.modules, self.project.path
+        left_out = frozenset[str]() if path in modules.tests else modules.tests
+        for other in sorted(modules.graph.importers.get(path, frozenset()) - left_out):
             if other in modules.with_word(name) and (among is None or other in among):
                 index = modules.whole(other)
                 if index is not None:

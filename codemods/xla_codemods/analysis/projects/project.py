@@ -29,7 +29,7 @@ from ..scopes import LOCAL, MODULES, STAR_EXPORTS, Scope
 from .files import DEFAULT_DEVICE, Import, ProjectFiles, cuda_defaults, is_of_others
 
 T = TypeVar("T")
-TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
+_TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 TRAINS = (".backward(", ".step(")
 SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which computes gradients and steps
 COMPUTES_GRADIENTS = ("backward(", SCALES)
@@ -247,13 +247,18 @@ class Modules(ProjectFiles):
         return frozenset(found)
 
     @cached_property
+    def tests(self) -> frozenset[str]:
+        """The files of tests, by their names and folders."""
+        return frozenset(path for path in self.files if _TESTS.search(path))
+
+    @cached_property
     def accelerated(self) -> frozenset[str]:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
         train, speak = self.having(TRAINS), self.where(speaks_of_an_accelerator)
         programs = self.having(("__main__",))
         for path in self.files:
-            if TESTS.search(path) or (self.graph.importers[path] and path not in programs):
+            if path in self.tests or (self.graph.importers[path] and path not in programs):
                 continue
             reached = self.graph.loaded_by(path)
             if reached & train and reached & speak:
