@@ -155,6 +155,8 @@ CASES: dict[str, Case] = {
     "logit": lambda x: torch.logit(x / 2),
     "logit of limited numbers": lambda x: torch.logit(x / 2, eps=0.3),
     "masked_scatter": lambda x: x.masked_scatter(x > 0.5, x.flip(0)),
+    "max_pool2d": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "max_pool3d": lambda x: F.max_pool3d(x, 2),
     "multi_margin_loss": lambda x: F.multi_margin_loss(x.flatten(1), _targets(x)),
     "nansum": lambda x: _with_gaps(x).nansum((1, 2)),
     "nansum of all": lambda x: _with_gaps(x).nansum() + _with_gaps(x).nanmean(-1),
@@ -183,6 +185,19 @@ OPERATIONS = {name.partition(".")[0] for name in decompositions.OPERATIONS} | OW
 @pytest.fixture
 def image() -> torch.Tensor:
     return torch.rand(2, 4, 6, 6, generator=torch.Generator().manual_seed(0)) + 0.1
+
+
+@pytest.mark.parametrize("pool", [F.max_pool2d, F.max_pool3d])
+def test_gradients_of_pooling_have_gradients(
+    pool: Any, image: torch.Tensor, device: torch.device
+) -> None:
+    """Of torch_xla's own there are silently none, as a gradient penalty needs them."""
+
+    def penalty(x: torch.Tensor) -> torch.Tensor:
+        pooled = pool(x * 2, 2).tanh()
+        return torch.autograd.grad(pooled.sum(), x, create_graph=True)[0]
+
+    assert_computed_on_the_device(penalty, image, device, 1e-4)
 
 
 def test_each_operation_has_a_case() -> None:

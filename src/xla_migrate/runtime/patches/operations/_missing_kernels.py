@@ -222,6 +222,16 @@ def _zeros(size: list[int], *, dtype: Any = None, device: Any = None, **options:
     return torch.zeros(size, dtype=dtype, device=device)
 
 
+def _max_pool2d(x: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Return the maxima. torch_xla's own gradient of `max_pool2d` has silently no gradient itself; this has torch's."""
+    return torch.ops.aten.max_pool2d_with_indices.default(x, *options, **named)[0]  # type: ignore[no-any-return]
+
+
+def _max_pool3d(x: Tensor, *options: Any, **named: Any) -> Tensor:
+    """Return the maxima of a volume, as `_max_pool2d` does."""
+    return torch.ops.aten.max_pool3d_with_indices.default(x, *options, **named)[0]  # type: ignore[no-any-return]
+
+
 def _allows_nested_tensors(x: Tensor, mask: Tensor) -> bool:
     """Return False: nested tensors, which `nn.TransformerEncoder` evaluates with, do not exist on XLA."""
     return False
@@ -250,6 +260,8 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.logaddexp2.default: _logaddexp2,
     torch.ops.aten.logit.default: _logit,
     torch.ops.aten.masked_scatter.default: _masked_scatter,
+    torch.ops.aten.max_pool2d.default: _max_pool2d,
+    torch.ops.aten.max_pool3d.default: _max_pool3d,
     torch.ops.aten.nansum.default: _nansum,
     torch.ops.aten.polar.default: _polar,
     torch.ops.aten.round.decimals: _round,
