@@ -295,7 +295,16 @@ def stock() -> Any:
 @pytest.mark.usefixtures("stock")
 def test_torch_xla_has_no_kernel(image: torch.Tensor, device: torch.device) -> None:
     without = {n.split()[0] for n, case in CASES.items() if fallbacks(case, image.to(device))}
-    assert without == OPERATIONS
+    assert without == OPERATIONS - {"max_pool2d", "max_pool3d"}
+
+
+@pytest.mark.usefixtures("stock")
+def test_gradients_of_pooling_have_no_gradients(device: torch.device) -> None:
+    x = torch.ones(1, 1, 4, 4, device=device, requires_grad=True)
+    gradient = torch.autograd.grad(F.max_pool2d(x * x, 2).sum(), x, create_graph=True)[0]
+    assert torch.autograd.grad(gradient.sum(), x)[0].sum().item() == 8  # of x * x alone
+    pooled = F.max_pool2d(x, 2).square().sum()
+    assert not torch.autograd.grad(pooled, x, create_graph=True)[0].requires_grad
 
 
 @pytest.mark.usefixtures("stock")

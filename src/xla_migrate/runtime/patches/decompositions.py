@@ -6,7 +6,9 @@ SELU has a kernel that takes the input for the output, silently: where x < 0 it 
 ``exp(x)``. torch has decompositions of them, and `operations._missing_kernels` has more.
 
 To see it: ``aten::glu_backward`` in torch_xla's counters; the gradient of ``elu`` at -2 is -1, not 0.135.
-It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gradients.
+The gradients of max pooling have silently no gradient, as gradient penalties need it.
+It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gradients,
+test_gradients_of_pooling_have_no_gradients.
 """
 
 from __future__ import annotations
