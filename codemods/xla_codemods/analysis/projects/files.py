@@ -18,6 +18,8 @@ _OTHERS = frozenset(
     "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
 )
 
+# Libraries that rules know: their source says less, as in their own repositories, where it is beside examples.
+_KNOWN = frozenset({"accelerate", "lightning", "pytorch_lightning"})
 # Calls that make new tensors on an accelerator by default.
 DEFAULT_DEVICE = "set_default_device"
 _SETTINGS = {
@@ -48,7 +50,7 @@ class ProjectFiles(Texts):
         """The module that `dotted`, imported in the file at `path`, lies in, and what is left of the name.
 
         Absolute names are looked for beside the file, then in each folder above, up to the project's root, and then in
-        folders that the project puts on Python's path (`import_roots`).
+        folders that the project puts on Python's path (`import_roots`), except for libraries that rules know.
         """
         folder = path.rpartition("/")[0]
         if (dotted, folder) not in self._located:
@@ -70,7 +72,8 @@ class ProjectFiles(Texts):
         for depth in range(len(folders), -1, -1):
             if (found := self._below(folders[:depth], parts)) is not None:
                 return found
-        found_there = [self._below(each.split("/"), parts) for each in self._on_the_path]
+        roots = [] if parts[:1] and parts[0] in _KNOWN else self._on_the_path
+        found_there = [self._below(each.split("/"), parts) for each in roots]
         known = [found for found in found_there if found is not None]
         return known[0] if len(known) == 1 else None
 
@@ -78,7 +81,8 @@ class ProjectFiles(Texts):
         """True if a module or folder called `root` can be imported in the file at `path`."""
         folders = path.split("/")[:-1]
         beside = ("/".join((*folders[:depth], root)) for depth in range(len(folders), -1, -1))
-        on_the_path = (f"{folder}/{root}" for folder in self._on_the_path)
+        roots = [] if root in _KNOWN else self._on_the_path
+        on_the_path = (f"{folder}/{root}" for folder in roots)
         return any(
             f"{name}.py" in self.files or name in self.folders for name in (*beside, *on_the_path)
         )
