@@ -57,3 +57,12 @@ def test_a_folder_that_may_not_be_on_the_path_is_not_searched(others: dict[str, 
     texts = {"scripts/train.py": "", "code/pkg/engine.py": ""} | others
     files = ProjectFiles({path: text.encode() for path, text in texts.items()})
     assert files.locate("pkg.engine.train", "scripts/train.py") is None
+
+
+def test_examples_beside_a_library_that_rules_know_use_the_library() -> None:
+    """In the repository of accelerate, `accelerate` of an example is not the source of a project."""
+    paths = ("src/accelerate/__init__.py", "src/accelerate/state.py", "examples/train.py")
+    files = ProjectFiles(dict.fromkeys(paths, b""))
+    assert files.locate("accelerate.state.PartialState", "examples/train.py") is None
+    assert not files.has("accelerate", "examples/train.py")
+    assert files.has("accelerate", "src/accelerate/state.py")  # the library itself

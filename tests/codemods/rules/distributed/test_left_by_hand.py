@@ -341,3 +341,26 @@ def test_layers_and_model_are_sharded_in_one_way() -> None:
         """
     ).data.decode()
     assert "xla.fully_shard" not in text
+
+
+@pytest.mark.parametrize(("path", "saves"), [("tests/test_net.py", "xla"), ("run.py", "torch")])
+def test_tests_that_shard_a_model_leave_the_program_to_be_migrated(path: str, saves: str) -> None:
+    net = """
+        import torch
+
+        def save(model, path):
+            model.cuda()
+            torch.save(model.state_dict(), path)
+        """
+    main = """
+        import torch
+        from net import save
+        from torch.distributed.fsdp import fully_shard
+
+        def main(build, options):
+            model = build().cuda()
+            fully_shard(model, **options)
+            save(model, "a.pt")
+        """
+    text = in_project({"net.py": net, path: main}, "net.py").data.decode()
+    assert f"{saves}.save(model.state_dict(), path)" in text

@@ -55,8 +55,8 @@ def _shards(text: str) -> bool:
 
 
 def sharding_modules(modules: Modules) -> frozenset[str]:
-    """Return the paths of the modules that may have such calls."""
-    return modules.where(_shards)
+    """Return the paths of the modules, except tests, that may have such calls."""
+    return modules.where(_shards) - modules.tests
 
 
 def may_be_in_the_project(script: Script) -> bool:
