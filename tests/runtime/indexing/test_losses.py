@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from xla_codemods.analysis.training.shapes import masked_losses
+from xla_codemods.analysis.training.shapes import masked_selections
 from xla_migrate import runtime as xla
 from xla_migrate.runtime.indexing import losses
 
@@ -114,4 +114,4 @@ def test_rules_rewrite_the_losses_that_the_runtime_computes_of_whole_tensors() -
         home, _, name = dotted.rpartition(".")
         return getattr(F if home == "torch.nn.functional" else nn, name)
 
-    assert set(map(named, masked_losses._LOSSES)) == losses._BY_ELEMENT | losses._BY_CLASS
+    assert set(map(named, masked_selections._LOSSES)) == losses._BY_ELEMENT | losses._BY_CLASS
