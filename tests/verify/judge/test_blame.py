@@ -36,6 +36,14 @@ def test_lines_of_the_original_are_those_of_the_migrated_file(original: int, mig
     assert LINES.migrated("other.py", original) == original
 
 
+@pytest.mark.parametrize("before", ["", "a\n", "a\nb\n"])
+def test_lines_that_were_added_at_the_end_have_a_place(before: str) -> None:
+    lines = SourceLines({"train.py": (before, f"{before}xla.mark_step()\n")})
+    count = before.count("\n")
+    assert [lines.migrated("train.py", n + 1) for n in range(count)] == list(range(1, count + 1))
+    assert lines.migrated("train.py", count + 1) == count + 1
+
+
 def test_rules_speak_of_what_verify_judges() -> None:
     assert blame.REMOTE == REMOTE
     judged = {str(item.value) for kind in (Check, Quantity) for item in kind}

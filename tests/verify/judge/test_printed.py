@@ -98,6 +98,7 @@ def test_alike(theirs: str, ours: str) -> None:
         ("loss 2.0 scale 3.0", "loss 2.0 scale 1.0"),
         ("scale: loss 2.0", "scale: loss 1.0"),
         ("1.5 Good, loss 2.0", "1.6 Good, loss 2.0"),
+        ("mb_loss 2.0", "mb_loss 2.5"),  # of a minibatch
     ],
 )
 def test_other_numbers(theirs: str, ours: str) -> None:

@@ -31,7 +31,10 @@ class SourceLines:
 
         def order(place: int) -> tuple[int, bool]:
             came_from = known[place]
-            return abs(came_from - line), before[came_from - 1] != after[place]
+            text = before[
+                came_from - 1 : came_from
+            ]  # nothing, for what was added behind the last line
+            return abs(came_from - line), text != [after[place]]
 
         return min(range(len(known)), key=order) + 1
 
