@@ -12,8 +12,9 @@ XLA tensors stay in float32, without a warning (fact 1.71).
 
 Fix: safe.
 
-Use `xla.autocast()`, the autocast of the accelerator. It computes in bfloat16, also if float16
-was requested. TPUs and Trainium support bfloat16 in hardware, and it needs no loss scaling.
+Use `xla.autocast()`, the autocast of the accelerator. It computes in bfloat16, even if float16 was
+requested. TPUs and Trainium support bfloat16 in hardware, and it needs no loss scaling. On CUDA it
+computes in bfloat16, too. GPUs without bfloat16 compute in float16, with a warning.
 
 ## Example
 
