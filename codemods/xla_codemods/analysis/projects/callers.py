@@ -16,7 +16,7 @@ from functools import cached_property
 from ...flow.containers import ANY, held
 from ...patterns import Pattern
 from ..index import Index
-from ..inference.values import HOST, TENSOR, UNKNOWN, Value, for_others
+from ..inference.values import ACCEL, HOST, TENSOR, UNKNOWN, Value, for_others
 from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, unparsed
@@ -59,8 +59,15 @@ class Callers:
             argument = self._argument(call, name, function)
             if argument is not None:
                 value = for_others(self._with_callers(call.home).value(argument))
+                if self._is_a_test(call):
+                    value = value._replace(kinds=value.kinds - {ACCEL, HOST})
                 if HOST not in value.kinds or self._training & {self.project.path, call.home.path}:
                     yield value
+
+    def _is_a_test(self, call: Call) -> bool:
+        """Return True if a test calls, which says what a program passes, but not on which device."""
+        tests = self.project.modules.tests
+        return call.home.path in tests and self.project.path not in tests
 
     def _with_callers(self, home: Index) -> Index:
         """Return the module `home` with parameters that are what its own callers pass."""
@@ -238,13 +245,9 @@ class Callers:
     def _importing(
         self, name: str, among: Collection[str] | None = None
     ) -> Iterator[tuple[str, Index]]:
-        """Yield the modules, of those `among`, that import this one and contain `name`.
-
-        Tests say nothing of programs: they call with small tensors on the host.
-        """
-        modules, path = self.project.modules, self.project.path
-        left_out = frozenset[str]() if path in modules.tests else modules.tests
-        for other in sorted(modules.graph.importers.get(path, frozenset()) - left_out):
+        """Yield the modules, of those `among`, that import this one and contain `name`."""
+        modules = self.project.modules
+        for other in sorted(modules.graph.importers.get(self.project.path, ())):
             if other in modules.with_word(name) and (among is None or other in among):
                 index = modules.whole(other)
                 if index is not None:

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from xla_codemods.analysis.inference.values import HOST
+from xla_codemods.analysis.inference.values import HOST, TENSOR
 from xla_codemods.analysis.projects.callers import Callers
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.analysis.script import Script
@@ -218,8 +218,8 @@ def test_metrics_that_are_chosen_by_name_run_in_steps(
 
 
 @pytest.mark.parametrize(("path", "is_known"), [("tests/test_find.py", False), ("run.py", True)])
-def test_tests_say_nothing_of_what_programs_pass(path: str, is_known: bool) -> None:
-    """A test calls with small tensors on the host."""
+def test_tests_say_nothing_of_where_programs_have_their_tensors(path: str, is_known: bool) -> None:
+    """A test calls with small tensors on the host: they are tensors, of an unknown device."""
     files = {
         "lib.py": b"import torch\n\ndef find(ids):\n    return ids[(ids == 3).nonzero()]\n",
         path: b"import torch\nfrom lib import find\nfind(torch.ones(3))\nloss.backward()\n",
@@ -228,4 +228,4 @@ def test_tests_say_nothing_of_what_programs_pass(path: str, is_known: bool) -> N
     script = Script(Source(files["lib.py"]), "lib.py", project=project)
     ((function, _),) = script.index.of(ast.FunctionDef)
     passed = list(Callers(project, script.index).passed("ids", function))
-    assert [value.has(HOST) for value in passed] == [True] * is_known
+    assert [(value.has(TENSOR), value.has(HOST)) for value in passed] == [(True, is_known)]
