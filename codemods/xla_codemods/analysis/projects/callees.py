@@ -140,8 +140,7 @@ class Callees:
             name = ("__init__",) if value.has(CLASS) else tuple(sorted(CALLED_AS_INSTANCE))
             return self._first_method(index, value.definition, name)
         if isinstance(func, ast.Attribute):
-            may_be_own = self.project.may_define(func.attr)
-            found = self.class_of(index, func.value) if may_be_own else None
+            found = self.class_of(index, func.value)
             return self.method(*found, func.attr) if found is not None else None
         made = self.class_of(index, func)
         if made is not None:

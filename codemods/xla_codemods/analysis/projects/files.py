@@ -18,7 +18,8 @@ _OTHERS = frozenset(
     "PIL cv2 matplotlib numpy pandas scipy sklearn torch torchvision tqdm transformers wandb xla_migrate xla_runtime yaml".split()
 )
 
-# Libraries that rules know: their source says less, as in their own repositories, where it is beside examples.
+# Libraries whose functions the rules know. Examples in the repository of such a library are analysed with this
+# knowledge, not with the library's source.
 _KNOWN = frozenset({"accelerate", "lightning", "pytorch_lightning"})
 # Calls that make new tensors on an accelerator by default.
 DEFAULT_DEVICE = "set_default_device"

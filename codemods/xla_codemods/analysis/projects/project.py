@@ -345,11 +345,6 @@ class Project:
         """True if any module defines a function or method of this name."""
         return name in self.modules.functions
 
-    def may_define(self, name: str) -> bool:
-        """Return False if no module has a function or method of this name; True, too, before any module was looked at."""
-        is_known = self.depends_on_modules and not self.is_alone
-        return not is_known or self.has_function(name)
-
     def is_loaded_by_caller(self, *names: str) -> bool:
         """Return True if another module loads this one, and calls something whose last name is one of `names`."""
         modules = self.modules

@@ -154,9 +154,8 @@ def torch_device(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         return
     index = call.args[1] if len(call.args) > 1 else keyword(call, "index")
     edits = list(_inner(script, given))
-    if index is not None and not _is_current(
-        script, index
-    ):  # torch.device(args.device, rank): the kind may be the host's
+    # torch.device(args.device, rank): the kind may be the host's
+    if index is not None and not _is_current(script, index):
         text = f'{script.xla}.xla_device("{{{{}}}}:{{{{}}}}".format({{0}}, {{1}}))'
         edits.append(Replace(call, text, (given, index)))
     else:
