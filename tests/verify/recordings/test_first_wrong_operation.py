@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,23 @@ def test_a_module_that_computes_the_same_is_not_confirmed(tmp_path: Path) -> Non
     target = watched(tmp_path, lambda x: compute(x.double()).float(), is_given=True)
     found = first_wrong_operation(reference, target, OUTPUT_DIFFERS, is_given=True)
     assert found.startswith("given the original's input, its output agrees")
+
+
+def test_a_run_without_operations_is_named(tmp_path: Path) -> None:
+    known = watched(tmp_path, compute, is_given=False)
+    empty = known._replace(operations=replace(known.operations, calls=[], results=[]))
+    for reference, target, whose in (
+        (empty, known, "the original"),
+        (known, empty, "the migrated script"),
+    ):
+        found = first_wrong_operation(reference, target, OUTPUT_DIFFERS, is_given=False)
+        assert found == f"no operation inside it was recorded in {whose}"
+
+
+def test_operations_that_agree_are_no_cause(tmp_path: Path) -> None:
+    known = watched(tmp_path, compute, is_given=False)
+    found = first_wrong_operation(known, known, OUTPUT_DIFFERS, is_given=False)
+    assert found == "the operations inside it that both call agree"
 
 
 def test_compiled_scripts_are_not_looked_into(

@@ -165,8 +165,9 @@ def _operation(run: RunAgain, culprit: Culprit) -> str:
         )
         for is_given in (False, True)
     ]
-    if any(one.failure is not None for one in runs):
-        return ""
+    failure = next((one.failure for one in runs if one.failure is not None), None)
+    if failure is not None:
+        return f"its operations are not known: one more run failed: {failure.message}"
     return operation(*comparable(*runs), culprit, is_given=True)
 
 

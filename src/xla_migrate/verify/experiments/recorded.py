@@ -229,7 +229,7 @@ def _operation(run_target: _RunTarget, exact: ObservedRun, culprit: Culprit) -> 
     suspect = Suspect(*culprit.module.call, culprit.event, "", is_given=False)
     again = run_target("migrated, one module", FLOAT32, DETAILS, suspect=suspect)
     if again.failure is not None:
-        return ""
+        return f"its operations are not known: one more run failed: {again.failure.message}"
     return operation(*comparable(exact, again), culprit, is_given=False)
 
 

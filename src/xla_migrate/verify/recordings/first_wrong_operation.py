@@ -37,7 +37,7 @@ class _Pair(NamedTuple):
 def first_wrong_operation(
     reference: StepDetails, target: StepDetails, wrong: WrongModule, *, is_given: bool
 ) -> str:
-    """Return a sentence part on the operation at fault, or "" if nothing is known of it.
+    """Return a sentence part on the operation at fault.
 
     Args:
         reference: of the original.
@@ -47,8 +47,9 @@ def first_wrong_operation(
     """
     calls = CallPair(reference.modules, target.modules)
     pair = _pair(reference, target, wrong)
-    if pair is None:
-        return ""
+    if not pair.theirs or not pair.ours:
+        whose = "the migrated script" if pair.theirs else "the original"
+        return f"no operation inside it was recorded in {whose}"
     if not wrong.is_forward:
         return _backward(pair, calls.scale(), wrong)
     found = _forward(pair, wrong)
@@ -56,13 +57,11 @@ def first_wrong_operation(
         return found
     if _output_agrees(reference, target, calls, wrong):
         return "given the original's input, its output agrees: something before it differs in elements that were not recorded"
-    return ": ".join(filter(None, ("confirmed with the original's input", found)))
+    return f"confirmed with the original's input: {found}"
 
 
-def _pair(reference: StepDetails, target: StepDetails, wrong: WrongModule) -> _Pair | None:
+def _pair(reference: StepDetails, target: StepDetails, wrong: WrongModule) -> _Pair:
     theirs, ours = ([*_within(step, wrong.call)] for step in (reference, target))
-    if not theirs or not ours:
-        return None
     a, b = reference.operations, target.operations
     names = [a.calls[i].name for i in theirs], [b.calls[j].name for j in ours]
     blocks = SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
@@ -109,7 +108,7 @@ def _forward(pair: _Pair, wrong: WrongModule) -> str:
                 )
             return f"first in {pair.target.calls[j]}, by {apart:.1e}"
         agree, a, b = max(agree, apart), i, j
-    return ""
+    return "the operations inside it that both call agree"
 
 
 def _backward(pair: _Pair, scale: float, wrong: WrongModule) -> str:

@@ -55,10 +55,11 @@ def located(reference: ObservedRun, target: ObservedRun) -> Located:
 def operation(
     reference: ObservedRun, target: ObservedRun, culprit: Culprit, *, is_given: bool
 ) -> str:
-    """Return what operations inside the module at fault show, or ""; see `first_wrong_operation`."""
+    """Return what operations inside the module at fault show; see `first_wrong_operation`."""
     theirs, ours = (_step(run, culprit) for run in (reference, target))
     if theirs is None or ours is None:
-        return ""
+        whose = "the original's" if theirs is None else "the migrated script's"
+        return f"{whose} operations in step {culprit.event + 1} are not known"
     return first_wrong_operation(theirs, ours, culprit.module, is_given=is_given)
 
 
