@@ -35,7 +35,7 @@ from .devices import (
 )
 from .graphs import checkpoint, checkpoint_sequential, compile, inference_mode
 from .indexing.losses import masked_loss
-from .indexing.masks import assign, masked_mean, masked_sum
+from .indexing.masks import assign, masked_count, masked_mean, masked_share, masked_sum
 from .indexing.positions import narrow, put
 from .loading.loader import MpDeviceLoader
 from .precision import autocast, is_bf16_supported, set_cudnn, set_float32_matmul_precision
@@ -221,8 +221,10 @@ __all__ = [
     "manual_seed",
     "mark_step",
     "marked_step",
+    "masked_count",
     "masked_loss",
     "masked_mean",
+    "masked_share",
     "masked_sum",
     "master_print",
     "mem_get_info",

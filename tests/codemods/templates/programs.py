@@ -391,6 +391,7 @@ for x in data:
     loss = best.sum() + distance[nearer].mean() + distance.masked_select(nearer).sum()
     loss = loss + torch.nn.functional.huber_loss(distance[nearer], best[nearer].float(), delta=0.5)
     loss = loss + (best[nearer] >= distance[nearer].detach()).sum()
+    loss = loss + (best[nearer] > distance[nearer]).float().mean()
     loss.backward()
     optimizer.step()
 print(best.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,34 @@ def test_masked_reductions_are_torchs(name: str, function: str, device: torch.de
         return found.detach().cpu(), leaf.grad.cpu()
 
     torch.testing.assert_close(reduced(device), reduced(torch.device("cpu")), equal_nan=True)
+
+
+COMPARED = {
+    "one shape": ((4, 3), (4, 3), (4, 3), False),
+    "first dimensions": ((4, 3), (4, 3), (4,), False),
+    "broadcast rows": ((4, 3), (4, 1), (4,), False),
+    "each with each": ((4, 1), (4,), (4,), False),
+    "each with each of two dimensions": ((4, 4, 1), (4, 4), (4, 4), False),
+    "integers as indices": ((4, 3), (4, 3), None, False),
+    "masked_select": ((4, 3), (4, 3), (3,), True),
+    "masked_select of one row": ((1, 3), (3,), (3,), True),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_comparisons_under_a_mask_are_torchs(name: str, device: torch.device) -> None:
+    *shapes, of_mask, broadcast = COMPARED[name]
+    one, other = (torch.randint(0, 3, shape) for shape in shapes)
+    mask = torch.tensor([0, 2])
+    if of_mask is not None:
+        mask = torch.arange(math.prod(of_mask)).reshape(of_mask) % 3 != 1
+    chosen = [x.masked_select(mask) if broadcast else x[mask] for x in (one, other)]
+    expected = chosen[0] == chosen[1]
+    operands = [x.to(device) for x in (one, other)]
+    options = {"mask": mask.to(device), "broadcast": broadcast}
+    assert xla.masked_count(torch.eq, *operands, **options).item() == expected.sum().item()
+    share = xla.masked_share(torch.eq, *operands, **options)
+    torch.testing.assert_close(share.cpu(), expected.float().mean())
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.int64])

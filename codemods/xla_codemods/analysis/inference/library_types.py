@@ -189,6 +189,11 @@ _DTYPES = frozenset(
     ).split()
 )
 
+# Functions of the runtime that return a tensor.
+_OF_RUNTIME = frozenset(
+    "masked_count masked_loss masked_mean masked_share masked_sum narrow".split()
+)
+
 # torch functions that return a data type.
 _GIVE_DTYPES = frozenset(
     f"torch.{name}"
@@ -329,7 +334,7 @@ def is_tensor_function(dotted: str) -> bool:
     home, _, last = dotted.rpartition(".")
     if home in {"torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}:
         return True
-    if home == RUNTIME and last in {"masked_loss", "masked_mean", "masked_sum", "narrow"}:
+    if home == RUNTIME and last in _OF_RUNTIME:
         return True
     if home != "torch" or dotted in _GIVE_DTYPES:
         return False

@@ -18,6 +18,8 @@ Keep one size. The replacement depends on the code that follows:
 
 - `torch.where(mask, x, 0)` for `x[mask]`.
 - `xla.masked_sum(x, mask)` for `x[mask].sum()`, and `xla.masked_mean(x, mask)` for its mean.
+- `xla.masked_count(torch.eq, x, y, mask=mask)` for `(x[mask] == y[mask]).sum()`, and
+  `xla.masked_share` for its mean.
 - `xla.masked_loss(F.mse_loss, x, y, mask=mask)` for `F.mse_loss(x[mask], y[mask])`.
 - `xla.assign(x, mask, 0)` for `x[mask] = 0`.
 - A fixed length, or one of a few lengths, for batches that are padded to their longest sample.

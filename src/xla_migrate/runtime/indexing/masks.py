@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -93,6 +94,68 @@ def masked_mean(
     wide = torch.promote_types(values.dtype, torch.float32)  # a sum in half precision may overflow
     total = torch.where(mask, values, 0).sum(dtype=wide)
     return (total / mask.expand_as(values).sum()).to(values.dtype)
+
+
+def masked_count(
+    comparison: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    one: torch.Tensor,
+    other: torch.Tensor,
+    *,
+    mask: torch.Tensor,
+    broadcast: bool = False,
+) -> torch.Tensor:
+    """``comparison(one[mask], other[mask]).sum()`` without reading the mask: see `masked_sum`.
+
+    Args:
+        comparison: ``torch.eq``, or another function that compares element by element.
+        one: Of any type and shape.
+        other: What ``one`` is compared with. If it has another number of dimensions, the mask is
+            read, as in torch.
+        mask: Booleans of the shape of ``one``, or of its first dimensions.
+        broadcast: Whether ``masked_select`` selects.
+
+    Returns:
+        The number of elements for which the comparison is true.
+
+    Example:
+        >>> found = torch.tensor([4, 1, 3], device=device)
+        >>> labels = torch.tensor([4, 1, -100], device=device)
+        >>> xla.masked_count(torch.eq, found, labels, mask=labels != -100).item()
+        2
+    """
+    if not _fit(one, other, mask, broadcast):
+        one, other = (_selected(each, mask, broadcast) for each in (one, other))
+        return comparison(one, other).sum()
+    return masked_sum(comparison(one, other), mask, broadcast=broadcast)
+
+
+def masked_share(
+    comparison: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    one: torch.Tensor,
+    other: torch.Tensor,
+    *,
+    mask: torch.Tensor,
+    broadcast: bool = False,
+) -> torch.Tensor:
+    """``comparison(one[mask], other[mask]).float().mean()`` without reading the mask: see `masked_count`.
+
+    Example:
+        >>> found = torch.tensor([4, 2, 3], device=device)
+        >>> labels = torch.tensor([4, 1, -100], device=device)
+        >>> xla.masked_share(torch.eq, found, labels, mask=labels != -100).item()
+        0.5
+    """
+    if not _fit(one, other, mask, broadcast):
+        one, other = (_selected(each, mask, broadcast) for each in (one, other))
+        return comparison(one, other).float().mean()
+    return masked_mean(comparison(one, other).float(), mask, broadcast=broadcast)
+
+
+def _fit(one: torch.Tensor, other: torch.Tensor, mask: torch.Tensor, broadcast: bool) -> bool:
+    """Return True if two tensors compare as a whole as the elements under the mask do."""
+    if _under_mask(one, mask, broadcast) is None or _under_mask(other, mask, broadcast) is None:
+        return False
+    return one.shape == other.shape if broadcast else one.dim() == other.dim()
 
 
 def _selected(tensor: torch.Tensor, mask: torch.Tensor, broadcast: bool) -> torch.Tensor:

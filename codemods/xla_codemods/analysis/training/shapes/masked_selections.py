@@ -14,7 +14,23 @@ from ...syntax import name_of
 from .masks import is_same_mask, made_of
 
 _REDUCTIONS = frozenset({"mean", "sum"})
-_COMPARISONS = frozenset({"eq", "ge", "gt", "le", "lt", "ne"})
+_OPERATORS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.GtE: "ge",
+    ast.Gt: "gt",
+    ast.LtE: "le",
+    ast.Lt: "lt",
+    ast.NotEq: "ne",
+}
+_COMPARISONS = frozenset(_OPERATORS.values())
+# What is computed of a comparison of two selections: the runtime's function, and what follows it.
+_COUNTS = {
+    "{0}.sum()": ("masked_count", ""),
+    "{0}.int().sum()": ("masked_count", ""),
+    "{0}.long().sum()": ("masked_count", ""),
+    "{0}.float().sum()": ("masked_count", ".float()"),
+    "{0}.float().mean()": ("masked_share", ""),
+}
 _FUNCTIONS = (
     "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss l1_loss mse_loss nll_loss "
     "smooth_l1_loss"
@@ -36,19 +52,53 @@ def whole_reduction(
     `selection` is `values[mask]`, or a call of `masked_select`, which broadcasts both. Selections by one mask may be
     compared: `(output[mask] == labels[mask]).sum()`.
     """
-    reduced, operands, holes = selection, [selection], [values, mask]
+    options = ", broadcast=True" if broadcast else ""
     compared = _compared(script, selection)
-    if compared is not None:
-        selections = _operands(compared, selection)
-        operands, holes = [*selections.values()], [*(s.value for s in selections), mask]
-        reduced = _with_methods(script, compared)
+    selections = {} if compared is None else _operands(compared, selection)
+    reduced = _with_methods(script, selection if compared is None else compared)
     call = _reduction(script, reduced)
-    if call is None or not operands:
+    if call is None or (compared is not None and not selections):
         return None
-    name = name_of(call.func)
-    whole, of = _as_template(reduced, operands), f"{{{len(operands)}}}"
-    text = f"{script.xla}.masked_{name}({whole}, {of}{', broadcast=True' if broadcast else ''})"
-    return f"xla.masked_{name}", Replace(call, text, tuple(holes))
+    if compared is not None and len(selections) == 2:
+        kind = f"{_as_template(reduced, [compared])}.{name_of(call.func)}()"
+        name, after = _COUNTS.get(kind, ("", ""))
+        whole, options = _whole_operands(script, compared, selections), f"mask={{2}}{options}"
+        edit = Replace(
+            call,
+            f"{script.xla}.{name}({whole}, {options}){after}",
+            (*(each.value for each in selections), mask),
+        )
+        return (f"xla.{name}", edit) if name else None
+    name = f"masked_{name_of(call.func)}"
+    whole = _as_template(reduced, [*selections.values()] or [selection])
+    of = next(iter(selections)).value if selections else values
+    return f"xla.{name}", Replace(call, f"{script.xla}.{name}({whole}, {{1}}{options})", (of, mask))
+
+
+def _whole_operands(
+    script: Script, compared: ast.expr, selections: dict[ast.Subscript, ast.expr]
+) -> str:
+    """Return the arguments `torch.eq, x, y.long()` of a function that compares what `x[mask] == y[mask].long()` does.
+
+    Outside of a function, `x == y` would broadcast differently for some shapes.
+    """
+    operator, sides = _sides(compared)
+    whole = [
+        _as_template(side, [part], k)
+        for k, (side, part) in enumerate(zip(sides, selections.values()))
+    ]
+    function = script.spell(f"torch.{operator}", script.index.scope(compared))
+    return ", ".join([function, *whole])
+
+
+def _sides(compared: ast.expr) -> tuple[str, list[ast.expr]]:
+    """Return the name of a comparison, and what is compared."""
+    match compared:
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)], [left, right]
+        case ast.Call(func=ast.Attribute(value=left, attr=name), args=[right], keywords=[]):
+            return name, [left, right]
+    return "", []
 
 
 def _reduction(script: Script, reduced: ast.expr) -> ast.Call | None:
@@ -68,9 +118,7 @@ def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
     operand = _with_methods(script, selection)
     around = script.parent(operand)
     match around:
-        case ast.Compare(
-            ops=[ast.Eq() | ast.NotEq() | ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE()]
-        ):
+        case ast.Compare():
             return around
         case ast.Attribute(attr=name) if name in _COMPARISONS:
             call = script.parent(around)
@@ -82,13 +130,7 @@ def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
 
 def _operands(compared: ast.expr, selection: ast.expr) -> dict[ast.Subscript, ast.expr]:
     """Return the selections that are compared; none if something else than them and numbers is."""
-    match compared:
-        case ast.Compare(left=left, comparators=[right]) | (
-            ast.Call(func=ast.Attribute(value=left), args=[right])
-        ):
-            sides = (each for each in (left, right) if not isinstance(each, ast.Constant))
-        case _:
-            return {}
+    sides = (each for each in _sides(compared)[1] if not isinstance(each, ast.Constant))
     found = [*map(_without_methods, sides)]
     selections = {chosen: each for each in found if (chosen := _chosen(each)) is not None}
     this = _chosen(selection)
