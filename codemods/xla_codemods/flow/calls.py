@@ -213,11 +213,21 @@ def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
 
 
 def mapped(file: File, function: ast.AST | None) -> list[ast.expr]:
-    """Return what the lambda `function` is called on, each element by itself: `d.values()` of `map(lambda v: ..., d.values())`."""
-    call = file.parent(function) if isinstance(function, ast.Lambda) else None
+    """Return what the lambda `function` is called on, each element by itself: `d.values()` of `map(lambda v: ..., d.values())`.
+
+    Also of `max(d.values(), key=lambda v: ...)` and `values.sort(key=lambda v: ...)`.
+    """
+    around = file.parent(function) if isinstance(function, ast.Lambda) else None
+    call = (
+        file.parent(around) if isinstance(around, ast.keyword) and around.arg == "key" else around
+    )
     match call:
         case ast.Call(func=ast.Name(id="map" | "filter"), args=[first, several]):
             return [several] if first is function else []
+        case ast.Call(func=ast.Name(id="max" | "min" | "sorted"), args=[several]):
+            return [several] if around is not call else []
+        case ast.Call(func=ast.Attribute(attr="sort", value=several), args=[]):
+            return [several] if around is not call else []
     return []
 
 

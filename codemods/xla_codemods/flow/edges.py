@@ -326,6 +326,7 @@ def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
     around = file.parent(node)
     while isinstance(around, (ast.Tuple, ast.List, *_COMPREHENSIONS)):
         around = file.parent(around)
+    around = file.parent(around) if isinstance(around, ast.Attribute) else around  # `x.sort(...)`
     match around:
         case ast.Assign(targets=targets):
             yield from _loads(file, targets)
@@ -337,10 +338,12 @@ def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
             | ast.withitem(optional_vars=ast.expr() as target)
         ):
             yield from _loads(file, [target])
-        case ast.Call(args=[ast.Lambda() as function, _]) if mapped(file, function):
-            scope = file.index.scope(function.body)
-            for arg in function.args.args:
-                yield from (load for load, _ in file.index.names_of(scope, arg.arg))
+        case ast.Call(args=args, keywords=keywords):
+            given = (*args[:1], *(k.value for k in keywords))
+            for function in (each for each in given if isinstance(each, ast.Lambda)):
+                scope = file.index.scope(function.body)
+                for arg in function.args.args if mapped(file, function) else ():
+                    yield from (load for load, _ in file.index.names_of(scope, arg.arg))
 
 
 def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:

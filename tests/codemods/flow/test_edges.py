@@ -60,6 +60,8 @@ PROGRAMS = {
         C(made()).show()""",
     "entries that are assigned together": "d = {}\nd['x'], d['y'] = 1, made()\nused(d['y'])",
     "a lambda that is mapped": "list(map(lambda v: used(v), [1, made()]))",
+    "a key that is compared": "max([made()], key=lambda v: used(v) or 1)",
+    "a key that sorts": "[made()].sort(key=lambda v: used(v) or 1)",
     "a method": """
         class C:
             def run(self):

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ...flow.calls import File, argument, calls_by_name, methods, passed
+from ...flow.calls import File, argument, calls_by_name, mapped, methods, passed
 from ...flow.closure import reach
 from ...flow.containers import ANY, appended, held, iterates_keys
 from .. import flow
@@ -319,7 +319,9 @@ class Inference:
         function = scope.node
         assert isinstance(binding.node, ast.arg)
         if isinstance(function, ast.Lambda):
-            return UNKNOWN
+            around = scope.parent or scope
+            several = mapped(self.file, function) if len(function.args.args) == 1 else ()
+            return join(*(self.element(self.value(each, around)) for each in several))
         assert isinstance(function, FUNCTIONS)
         outer = scope.parent or scope
         owner = outer.node

@@ -45,6 +45,8 @@ def _read(line: str) -> list[str]:
         "bad = any([p.grad.norm() > 3 for p in model.parameters()])",
         "largest = max(p.abs().max() for p in model.parameters())",
         "largest = max([loss, out.mean()])",
+        "largest = max({'a': loss, 'b': out.mean()}.items(), key=lambda kv: kv[1])",
+        "parts = [('a', loss), ('b', out.mean())]; order = sorted(parts, key=lambda part: part[1])",
         "last = max(out.view(-1))",
         "order = sorted(out.mean(0))",
     ],
@@ -61,7 +63,7 @@ def test_builtins_that_look_at_each(line: str) -> None:
         "print(list(map(torch.Tensor.item, (loss, out.mean()))))",
         "parts = {'a': loss, 'b': out.mean()}; print(list(map(float, parts.values())))",
         "parts = {'a': loss, 'b': out.mean()}; print(list(map(lambda v: v.item(), parts.values())))",
-        "parts = {'a': loss}; kept = dict(map(lambda p: (p[0], p[1].item()), [('a', loss)])); print(list(map(lambda x: x.item(), parts.values())))",
+        "kept = dict(map(lambda p: (p[0], p[1].item()), [('a', loss)]))",
     ],
 )
 def test_functions_that_are_mapped(line: str) -> None:
@@ -245,3 +247,23 @@ def test_numbers_in_lists_that_are_filled(number: str) -> None:
     source = LISTS.replace("FILLED", filled).replace("USE", "if numbers[0] > 3: print('much')")
     line = source[: source.index("if numbers")].count("\n") + 1
     assert (line, "XLA503") not in findings(source)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "worst = max(parts.items(), key=lambda kv: kv[1].item())",
+        "worst = min(parts, key=lambda k: parts[k].item())",
+        "order = sorted(parts.items(), key=lambda kv: -kv[1].item(), reverse=True)",
+        "order = list(parts.values())\norder.sort(key=lambda v: v.item())",
+        "numbers = dict(map(lambda kv: (kv[0], kv[1].item()), parts.items()))",
+    ],
+)
+def test_lambdas_that_are_called_for_each_element(line: str) -> None:
+    (message,) = _read("parts = {'a': loss, 'b': out.mean()}\n" + line)
+    assert message.startswith("`.item()` reads from the device in every step")
+
+
+def test_lambdas_that_compare_numbers_read_nothing() -> None:
+    assert not _read("order = sorted(names, key=lambda name: name.item())")
+    assert not _read("order = sorted({'a': loss}, key=lambda name: name.lower())")

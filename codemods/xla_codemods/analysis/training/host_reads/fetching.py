@@ -364,8 +364,10 @@ def _elements(given: ast.expr) -> list[ast.expr]:
 
 
 def _looked_at(call: ast.Call) -> list[ast.expr]:
-    """What `any(x > 1 for x in xs)`, `max([a, b])` and `any(xs)` look at, one by one."""
+    """What `any(x > 1 for x in xs)`, `max([a, b])`, `any(xs)` and `max(xs, key=lambda x: x[0])` look at, one by one."""
     (given,) = call.args
+    if (key := keyword(call, "key")) is not None:
+        return [key.body] if isinstance(key, ast.Lambda) else []
     if isinstance(given, (ast.GeneratorExp, ast.SetComp)):
         return [given.elt]
     return _elements(given) or [given]
