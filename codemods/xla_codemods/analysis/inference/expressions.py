@@ -62,6 +62,7 @@ def _joined(values: Inference, node: ast.JoinedStr, scope: Scope) -> Value:
 
 # What these are of a module, or of a part of one.
 _PARAMETERS = frozenset({"bias", "grad", "weight"})
+_OF_GRADIENTS = frozenset("abs data detach flatten isfinite isinf isnan norm pow square".split())
 
 
 def _attribute(values: Inference, node: ast.Attribute, scope: Scope) -> Value:
@@ -75,8 +76,9 @@ def _attribute(values: Inference, node: ast.Attribute, scope: Scope) -> Value:
         found = values.attribute_of(base.definition, node.attr)
         if found != UNKNOWN:
             return found
-    if base == UNKNOWN and node.attr in _PARAMETERS and _is_part_of_a_module(values, node, scope):
-        return of(TENSOR, WEIGHT)
+    if base == UNKNOWN and node.attr in _PARAMETERS:
+        if _is_part_of_a_module(values, node, scope) or _is_a_gradient(values, node):
+            return of(TENSOR, WEIGHT)
     return attribute_of(base, node.attr)
 
 
@@ -88,6 +90,13 @@ def _is_part_of_a_module(values: Inference, node: ast.expr, scope: Scope) -> boo
         if base != UNKNOWN:
             return base.has(MODULE) and base.definition is None
     return False
+
+
+def _is_a_gradient(values: Inference, node: ast.Attribute) -> bool:
+    """Return True for `p.grad`, of which a method of tensors is called: gradients are where the model is."""
+    around = values.parents.get(node)
+    is_computed = isinstance(around, ast.Attribute) and around.attr in _OF_GRADIENTS
+    return node.attr == "grad" and is_computed
 
 
 def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:

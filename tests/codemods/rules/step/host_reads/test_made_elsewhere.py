@@ -288,3 +288,37 @@ def evaluate(net, loader):
         files["losses.py"], path="losses.py", project=Project(Modules(files), "losses.py")
     )
     assert ("XLA503" in {f.code for f in found}) is is_read
+
+
+NORMS = """\
+import torch
+
+def norm_of(params):
+    return torch.norm(torch.stack([p.grad.detach().norm(2) for p in params]), 2)
+
+def worst(model):
+    return max(p.grad.abs().max() for p in model.parameters() if p.grad is not None)
+
+def flags(config):
+    return config.grad.name
+"""
+
+
+@each(
+    "test, is_read",
+    [
+        ("not torch.isfinite(norms.norm_of(model.parameters())).all()", True),
+        ("torch.isnan(norms.norm_of(list(model.parameters())))", True),
+        ("norms.worst(model) > 100", True),
+        ("norms.flags(model)", False),
+    ],
+)
+def test_gradients_in_another_module_are_on_the_device(test: str, is_read: bool) -> None:
+    train = TRAIN.replace("import helpers\n", "import helpers\nimport norms\nimport torch\n")
+    train = train.replace(
+        "        print({value})", f"        if {test}:\n            raise ValueError"
+    )
+    files = {"train.py": train.encode(), "norms.py": NORMS.encode()}
+    project = Project(Modules(files), "train.py")
+    found = check(files["train.py"], Options(), "train.py", project)
+    assert ("XLA503" in {f.code for f in found}) is is_read
