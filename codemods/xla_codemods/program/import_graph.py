@@ -17,6 +17,7 @@ class ImportGraph:
         self._loading: dict[Paths, Paths] = {}
         self._connected: dict[str, Paths] = {}
         self._programs: dict[Paths, Paths] = {}
+        self._users: dict[str, Paths] = {}
 
     @cached_property
     def importers(self) -> dict[str, set[str]]:
@@ -26,6 +27,18 @@ class ImportGraph:
             for other in imported:
                 found[other].add(path)
         return found
+
+    def users(self, path: str) -> Paths:
+        """Return the modules that import `path`, or a package whose `__init__.py` imports it."""
+        if path not in self._users:
+            found = _reach(self.importers.get(path, ()), self._importers_of_packages)
+            self._users[path] = found - {path}
+        return self._users[path]
+
+    @cached_property
+    def _importers_of_packages(self) -> dict[str, set[str]]:
+        packages = (path for path in self.importers if path.endswith("__init__.py"))
+        return {path: self.importers[path] for path in packages}
 
     def loaded_by(self, path: str) -> Paths:
         """Return the modules that running `path` loads, including itself."""

@@ -51,3 +51,14 @@ def test_a_word_is_found_as_a_whole_identifier_only() -> None:
 
 def test_a_file_that_is_analysed_alone_has_no_text_among_the_programs() -> None:
     assert Texts({}).text("train.py") == ""
+
+
+def test_users_import_a_module_through_its_package() -> None:
+    imported = {
+        "train.py": {"utils/__init__.py"},
+        "other.py": {"train.py"},
+        "utils/__init__.py": {"utils/meters.py"},
+        "utils/meters.py": {"utils/__init__.py"},
+    }
+    users = ImportGraph(imported).users("utils/meters.py")
+    assert users == {"utils/__init__.py", "train.py"}

@@ -37,6 +37,8 @@ _MODELS = ("def forward(",)
 _COMPARED = Pattern(
     r"^(?:y|(?:y_?)?(?:gt|hat|pred|true)|(?:label|logit|output|pred|prediction|score|target)s?)$"
 )
+# Names of dictionaries with the losses of a step.
+_LOSSES = Pattern(r"loss|log\b|logs\b|log_vars|metrics|outputs|stats")
 
 
 class Callers:
@@ -97,7 +99,12 @@ class Callers:
         return [self._argument(call, name, function) for call in self.of(function)]
 
     def take_part_in_steps(self, function: FunctionNode) -> bool:
-        """Return True if a loop or function that computes gradients calls `function`."""
+        """Return True if a loop or function that computes gradients calls `function`, or a hook that such a loop calls."""
+        if self._is_called_in_steps(function):
+            return True
+        return any(map(self._is_in_a_hook, self._of_attributes(function)))
+
+    def _is_called_in_steps(self, function: FunctionNode) -> bool:
         calls = (*self.of(function), *self._of_heirs(function))
         return any(is_beside_a_backward(call.node, call.home) for call in calls) or any(
             is_in_a_step(call.node, call.home) for call in self._of_objects(function)
@@ -185,7 +192,8 @@ class Callers:
     def _in_steps(self, function: FunctionNode) -> list[Call]:
         calls = self.of(function) or self._of_objects(function)
         heirs = (c for c in self._of_heirs(function) if is_beside_a_backward(c.node, c.home))
-        return [*(call for call in calls if is_in_a_step(call.node, call.home)), *heirs]
+        in_hooks = (c for c in self._of_attributes(function) if self._is_in_a_hook(c))
+        return [*(c for c in calls if is_in_a_step(c.node, c.home)), *heirs, *in_hooks]
 
     def _found(self, function: FunctionNode) -> Iterator[Call]:
         name, owner = function.name, self._owner(function)
@@ -215,6 +223,36 @@ class Callers:
             for other in sorted(modules.with_word(name) & stepping):
                 found = modules.whole(other)
                 yield from on_elements(name, found) if found is not None else ()
+
+    def _of_attributes(self, function: FunctionNode) -> Iterator[Call]:
+        """Yield the calls of a method on an attribute that holds its object, in any module.
+
+        `trainer.meters.update(loss=loss)` of a hook, where another module assigns `self.meters = Meters()`.
+        """
+        owner, modules = self._owner(function), self.project.modules
+        names = {
+            name
+            for other, index in (self._of_training(owner) if owner else ())
+            for name in _instances(self._calls_of(str(owner), other, index), index)
+        }
+        having = frozenset[str]().union(*map(modules.with_word, names))
+        for other in sorted(having & modules.with_word(function.name)):
+            index = modules.whole(other)
+            for call, _ in index.calls_of(function.name) if index is not None else ():
+                match call.func:
+                    case ast.Attribute(value=ast.Attribute(attr=name)) if index and name in names:
+                        yield Call(call, index, call)
+
+    def _is_in_a_hook(self, call: Call) -> bool:
+        """Return True if the method around `call` is called in the training steps of another module."""
+        around, modules = call.home.function(call.node), self.project.modules
+        path = call.home.path
+        if around is None or path == self.project.path:
+            return False
+        others = modules.remembered(
+            ("callers", path), lambda: Callers(Project(modules, path), call.home, follows=False)
+        )
+        return others._is_called_in_steps(around)
 
     def _of_heirs(self, function: FunctionNode) -> Iterator[Call]:
         """Yield the calls of a method by `self` in classes of other modules that derive from its class."""
@@ -247,7 +285,7 @@ class Callers:
     ) -> Iterator[tuple[str, Index]]:
         """Yield the modules, of those `among`, that import this one and contain `name`."""
         modules = self.project.modules
-        for other in sorted(modules.graph.importers.get(self.project.path, ())):
+        for other in sorted(modules.graph.users(self.project.path)):
             if other in modules.with_word(name) and (among is None or other in among):
                 index = modules.whole(other)
                 if index is not None:
@@ -323,6 +361,6 @@ def _has_tensors(spread: ast.expr, home: Index) -> bool:
 
 
 def _is_called_losses(spread: ast.expr, home: Index) -> bool:
-    """Return True for `loss_dict`, and for a name that `reduce_dict(loss_dict)` is assigned to."""
+    """Return True for `loss_dict`, `outputs["log"]`, and for a name that `reduce_dict(loss_dict)` is assigned to."""
     values = (b.value for b in home.bindings(spread) if b.value is not None)
-    return any("loss" in unparsed(node) for node in (spread, *values))
+    return any(_LOSSES.search(unparsed(node)) for node in (spread, *values))

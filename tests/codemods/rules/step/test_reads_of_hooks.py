@@ -172,3 +172,62 @@ class Model(L.LightningModule):
 L.Trainer().fit(Model())
 """
     assert [f.code for f in check(source.encode())].count("XLA503") == 1
+
+
+GROUP = """import torch
+
+
+class Meter:
+    def __init__(self):
+        self.sum = 0.0
+
+    def update(self, value, n=1):
+        if isinstance(value, torch.Tensor):
+            value = value.item()
+        self.sum += value * n
+
+
+class Meters:
+    def __init__(self):
+        self.meters = {}
+
+    def update(self, n=1, **values):
+        for key, value in values.items():
+            self.meters.setdefault(key, Meter()).update(value, n)
+"""
+WITH_METERS = TRAINER.replace("import torch\n", "import torch\nfrom utils import Meters\n").replace(
+    "        self.hooks = hooks\n", "        self.hooks = hooks\n        self.meters = Meters()\n"
+)
+
+
+def _reads_of_meters(train: str, hook: str = "pass", utils: str = "") -> set[int]:
+    files = {
+        "utils/meters.py": GROUP.encode(),
+        "utils/__init__.py": (utils or "from .meters import Meters\n").encode(),
+        "hooks.py": HOOKS.replace("READ", hook).encode(),
+        "trainer.py": WITH_METERS.replace("LINE", train).replace("END", "pass").encode(),
+    }
+    path = "utils/meters.py"
+    found = check(files[path], Options(), path, Project(Modules(files), path))
+    return {f.line for f in found if f.code == "XLA503"}
+
+
+@pytest.mark.parametrize(
+    ("train", "hook", "is_read"),
+    [
+        ("self.call('after_step')", "trainer.meters.update(1, **trainer.outputs['log'])", True),
+        ("self.call('after_step')", "trainer.meters.update(**trainer.losses)", True),
+        ("self.run_hooks(loss)", "trainer.meters.update(8, **trainer.metrics)", True),
+        ("self.meters.update(1, loss=loss)", "pass", True),
+        ("self.meters.update(1, **self.losses)", "pass", True),
+        ("self.call('after_epoch')", "trainer.meters.update(1, **trainer.outputs['log'])", False),
+        ("self.call('after_step')", "trainer.meters.update(1, time=trainer.seconds)", False),
+        ("self.meters.update(1, loss=len(loss))", "pass", False),
+    ],
+)
+def test_meters_that_a_package_passes_on(train: str, hook: str, is_read: bool) -> None:
+    assert _reads_of_meters(train, hook) == ({10} if is_read else set())
+
+
+def test_meters_that_a_package_imports_by_a_star() -> None:
+    assert _reads_of_meters("self.meters.update(1, loss=loss)", utils="from .meters import *\n")
