@@ -24,6 +24,8 @@ _JOINING = frozenset(
 _OF_SIZES = frozenset(
     "tensor as_tensor LongTensor IntTensor Tensor array asarray from_numpy sort flip".split()
 )
+# Parts of samples that differ in size, if they are not joined.
+_OF_TARGETS = Pattern(r"annot|box|target|keypoint|polygon", re.IGNORECASE)
 _LONGEST = "XLA compiles once for every length of the longest sample"
 # Models of speech make a few frames at once: a length that is a multiple of these is still one of many.
 _FEW_FRAMES = Pattern(r"frames_per_step|outputs_per_step|reduction_factor|^r$", re.IGNORECASE)
@@ -136,6 +138,40 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
                 "the number of rows depends on the samples, and XLA compiles once for each number"
             )
             yield call, f"{message}: pad to one number"
+
+
+def unjoined(script: ParsedFile) -> Iterator[ast.expr]:
+    """Yield the lists of tensors that collating functions return: `tuple(zip(*batch))`, `boxes` of `return x, boxes`."""
+    keywords = (argument for argument, _ in script.index.of(ast.keyword))
+    given = [
+        k.value.body for k in keywords if k.arg == "collate_fn" and isinstance(k.value, ast.Lambda)
+    ]
+    for function in collating(script):
+        given += _given_by(function) if isinstance(function, ast.FunctionDef) else ()
+    yield from filter(_are_samples, given)
+    for part in reach(given, lambda node: [] if _are_samples(node) else _elements(node) or []):
+        if isinstance(part, ast.Name) and _OF_TARGETS.search(part.id):
+            bound = script.reaching(part)
+            if bound and all(_are_samples(b.value) or _are_tensors(script, b.whole) for b in bound):
+                yield part
+
+
+def _are_samples(node: ast.expr | None) -> bool:
+    """Return True for `zip(*batch)`, also in `tuple(zip(*batch))`."""
+    match node:
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
+            return _are_samples(inner)
+        case ast.Call(func=ast.Name(id="zip"), args=[ast.Starred()]):
+            return True
+    return False
+
+
+def _are_tensors(script: ParsedFile, node: ast.expr | None) -> bool:
+    """Return True for `[torch.as_tensor(b[1]) for b in batch]`."""
+    match node:
+        case ast.ListComp(elt=ast.Call(func=func)):
+            return (script.dotted(func) or "").startswith("torch.")
+    return False
 
 
 def _fills_up(script: ParsedFile, nodes: list[ast.AST]) -> bool:

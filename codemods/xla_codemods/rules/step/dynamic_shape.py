@@ -242,8 +242,13 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
+from ...analysis.training.shapes.batch_samplers import uneven_batches
 from ...analysis.training.shapes.cutting import cuts
-from ...analysis.training.shapes.growing_tensor import growing_caches, growing_tensors
+from ...analysis.training.shapes.growing_tensor import (
+    growing_caches,
+    growing_lists,
+    growing_tensors,
+)
 from ...analysis.training.shapes.masked_selections import whole_loss, whole_reduction
 from ...analysis.training.shapes.masks import (
     is_about,
@@ -268,6 +273,7 @@ from ...rule import MethodCall, Rule
 from ...symptoms import LIKELY, POSSIBLE
 
 _CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
+_UNEVEN = "the sampler makes batches of different sizes, and XLA compiles once for each size: give each group of lengths one batch size, and pad its batches to one length"
 
 _ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
 _SAME_MASK = (
@@ -607,7 +613,7 @@ def _matters(script: Script, node: ast.AST, operand: ast.expr) -> bool:
 
 @RULE.file
 def growing(script: Script) -> Iterator[Finding]:
-    for call in growing_tensors(script):
+    for call in (*growing_tensors(script), *growing_lists(script)):
         message = "a tensor that grows in each iteration makes XLA compile in each iteration: allocate the full length, and write into the tensor"
         yield RULE.finding(script, call, message)
     for call in growing_caches(script):
@@ -670,6 +676,8 @@ def padded(script: Script) -> Iterator[Finding]:
         yield RULE.finding(script, place.node, place.message, *edits, safety=UNSAFE)
     for node in cuts(script) if trained else ():
         yield RULE.finding(script, node, _CUT)
+    for node in uneven_batches(script) if trained else ():
+        yield RULE.finding(script, node, _UNEVEN)
 
 
 @RULE.file

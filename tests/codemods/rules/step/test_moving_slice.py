@@ -201,3 +201,62 @@ def test_a_function_that_is_also_called_with_gradients_is_not_marked() -> None:
         "            xla.mark_step()\n        return x"
         not in migrate(after.encode(), Options()).data.decode()
     )
+
+
+SLIDING = """
+import torch
+
+def positions(size):
+    found = list(range(0, size - 32, 16))
+    found.append(size - 32)
+    return found
+
+def multiples(size):
+    return [k * 16 for k in range(size // 16)]
+
+def grown(size):
+    found = []
+    for k in range(size // 16):
+        found.append(k * 16)
+    return found
+
+def windows(size):
+    for y in range(0, size, 16):
+        for x in range(0, size, 16):
+            yield y, x
+
+def few(size):
+    return [0, 16, size - 32]
+
+@torch.no_grad()
+def predict(model, volume):
+    volume = volume.cuda()
+    out = torch.zeros(1, 2, 512, device="cuda")
+    for {loop}:
+        out[..., p : p + 32] += model(volume)
+    return out
+
+def train(model, loader, optimizer):
+    for x in loader:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "moves"),
+    [
+        ("p in positions(512)", True),
+        ("p in sorted(set(positions(512)))", True),
+        ("p in multiples(volume.shape[-1])", True),
+        ("p in grown(512)", True),
+        ("_, p in windows(512)", True),
+        ("p, q in [(y, x) for y in range(512) for x in few(512)]", True),
+        ("q, p in [(y, x) for y in range(512) for x in few(512)]", False),
+        ("p in few(512)", False),
+        ("p in [0] * 3", False),
+    ],
+)
+def test_windows_at_positions_of_a_list(loop: str, moves: bool) -> None:
+    found = [line for line, code in findings(SLIDING.format(loop=loop)) if code == "XLA519"]
+    assert len(found) == moves

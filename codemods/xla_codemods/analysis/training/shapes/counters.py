@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ....flow.calls import argument, callers, passed
 from ....flow.closure import reach, without_fault
+from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import NUMBER, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
@@ -107,7 +108,10 @@ class Counters:
         """Return the numbers that `node` is computed from."""
         match node:
             case ast.Name():
-                return [part for b in self.script.reaching(node) for part in self._bound(b)]
+                bindings = self.script.reaching(node)
+                is_in_turn = any(b.how == "for" and b.node in self.loops for b in bindings)
+                yielded = sources(self.script, node) if is_in_turn else ()
+                return [*(part for b in bindings for part in self._bound(b)), *yielded]
             case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
                 return computed_with(node)
             case ast.Subscript(value=ast.Call() as drawn, slice=ast.Constant()):

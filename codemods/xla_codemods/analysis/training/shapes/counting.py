@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ....flow.calls import named
 from ....flow.closure import reach
-from ....flow.containers import iterable_of
+from ....flow.containers import appended, iterable_of
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...nodes import walk
@@ -32,7 +32,7 @@ _Elements: TypeAlias = (
 )
 
 # Functions and methods that return the elements that they receive, those that count, and arrays of numbers.
-_PASSING = frozenset({"iter", "list", "reversed", "sorted", "tqdm", "tuple"})
+_PASSING = frozenset({"iter", "list", "reversed", "set", "sorted", "tqdm", "tuple"})
 _SAME = frozenset({"astype", "copy", "tolist"})
 _COUNTING = frozenset({"count", "range", "trange"})
 _ARRAYS = frozenset({"numpy.arange", "numpy.linspace"})
@@ -52,7 +52,10 @@ def _iterated(script: Script, iterable: ast.expr, path: tuple[int, ...]) -> list
     """Return the iterables that the elements of `iterable` come from."""
     match iterable:
         case ast.Name() | ast.Attribute():
-            return [(source, path) for source in sources(script, iterable)]
+            added = (e for each in appended(script, iterable) for e in _made_of(script, each, path))
+            return [*((source, path) for source in sources(script, iterable)), *added]
+        case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element):
+            return [*_made_of(script, element, path)]
         case ast.Subscript(value=owner, slice=ast.Slice()):
             return [(owner, path)]
         case ast.BinOp(op=ast.Add(), left=left, right=right):
@@ -63,8 +66,22 @@ def _iterated(script: Script, iterable: ast.expr, path: tuple[int, ...]) -> list
             below = iterable_of(iterable, path)
             if below[0] is not iterable:
                 return [below]
-            return [(first, path)] if last_name(func) in _PASSING else []
-    return []
+            if last_name(func) in _PASSING:
+                return [(first, path)]
+    return [(source, path) for source in sources(script, iterable)]
+
+
+def _made_of(script: Script, element: ast.expr, path: tuple[int, ...]) -> Iterator[_Elements]:
+    """Yield the iterables whose numbers the part at `path` of the element of a list is computed from: `y * 16`."""
+    for step in path:
+        parts = element.elts if isinstance(element, ast.Tuple) else []
+        if step >= len(parts):
+            return
+        element = parts[step]
+    for name in (node for node in walk(element) if isinstance(node, ast.Name)):
+        for binding in script.reaching(name):
+            if binding.how == "for" and binding.value is not None:
+                yield binding.value, binding.path[1:]
 
 
 def _are_few(call: ast.Call) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ....flow.calls import calls_by_name, outer_calls
 from ....flow.closure import ends, reach
 from ....flow.edges import unpacked, uses
 from ....patterns import Pattern
 from ...inference.values import ACCEL, HOST
-from ...nodes import walk
+from ...nodes import LOOPS, walk
 from ...once import once
 from ...script import Script
 from ...syntax import identifiers, name_of
@@ -22,6 +23,8 @@ from ..training import FORWARD, MARK, TRAINING
 _JOINING = frozenset(
     {"torch.cat", "torch.concat", "torch.concatenate", "torch.hstack", "torch.vstack"}
 )
+_OF_LISTS = _JOINING | {"torch.stack"}
+_EMPTYING = frozenset({"clear", "pop", "popleft"})
 _STORES = (ast.Attribute, ast.Name, ast.Subscript)
 _PAST = Pattern(r"(?:^|_)(?:past|kv_cache|cache|incremental_state)")
 _COUNTING = frozenset({"range", "trange", "count"})
@@ -37,6 +40,47 @@ def growing_tensors(script: Script) -> Iterator[ast.Call]:
             if runs_a_model and _is_on_device(script, call):
                 if not _is_settled(script, call, loop.node):
                     yield call
+
+
+def growing_lists(script: Script) -> Iterator[ast.Call]:
+    """`torch.stack(tokens)` in the loop that appends to `tokens`."""
+    names = (name.rpartition(".")[2] for name in sorted(_OF_LISTS))
+    for name in names if script.runs_accelerated else ():
+        for call, _ in script.index.calls_of(name):
+            loop, several = script.training.loop_of(call), next(iter(call.args), None)
+            if loop is None or not isinstance(several, ast.Name):
+                continue
+            if script.dotted(call.func) in _OF_LISTS and loop.effects & {*TRAINING, FORWARD}:
+                if _grows_in(script, several, loop.node) and not _is_of_one_step(script, call):
+                    yield call
+
+
+def _grows_in(script: Script, several: ast.Name, loop: ast.AST) -> bool:
+    """Return True if each turn of `loop` appends a tensor to the list `several`, and none empties or replaces it."""
+    values = [binding.whole for binding in script.reaching(several)]
+    lists = [value for value in values if isinstance(value, ast.List)]
+    if not lists or len(lists) < len(values):
+        return False
+    if any(loop in script.ancestors(binding.node) for binding in script.bindings(several)):
+        return False
+    methods = (script.parent(use) for use in script.index.same(several))
+    around = (script.parent(method) for method in methods if isinstance(method, ast.Attribute))
+    calls = [call for call in around if isinstance(call, ast.Call)]
+    inside = [call for call in calls if loop in script.ancestors(call)]
+    if any(name_of(call.func) in _EMPTYING for call in inside):
+        return False
+    growing = (c for c in inside if name_of(c.func) == "append")
+    if not any(_is_in_each_turn(script, node, loop) for node in growing):
+        return False
+    parts = [*(e for each in lists for e in each.elts), *(a for c in calls for a in c.args)]
+    is_there = any(may_be_read(script, part) for part in parts)
+    return is_there and _is_in_each_turn(script, several, loop)
+
+
+def _is_in_each_turn(script: Script, node: ast.AST, loop: ast.AST) -> bool:
+    """Return True if no condition and no inner loop decides how often `node` runs in a turn of `loop`."""
+    inside = takewhile(lambda around: around is not loop, script.ancestors(node))
+    return not any(isinstance(around, (ast.If, ast.IfExp, *LOOPS)) for around in inside)
 
 
 def growing_caches(script: Script) -> Iterator[ast.Call]:

@@ -12,7 +12,7 @@ from ....flow.edges import sources
 from ...parsed_file import ParsedFile
 from ...script import Script
 from ...syntax import is_literal, is_off, keyword, name_of
-from ..collating import batch_lengths, collating
+from ..collating import batch_lengths, collating, unjoined
 from ..training import STEP, Loop
 
 _COLLATORS = frozenset(
@@ -30,6 +30,10 @@ _TRAINERS = frozenset({"transformers.Trainer", "transformers.trainer.Trainer"})
 _OF_TRL = frozenset(f"trl.{kind}Config" for kind in ("SFT", "DPO", "KTO", "Reward"))
 _DONE_ON_THE_HOST = frozenset({"batch_decode", "decode", "equal", "len"})
 _MESSAGE = "XLA compiles once for every length that batches are padded to"
+_UNJOINED = (
+    "tensors of samples that are not joined have sizes of their own, and XLA compiles once for each set of sizes: pad "
+    "to one size, such as the largest number of boxes, and stack"
+)
 _MAXIMUM = 'pad to one length: `padding="max_length", max_length=...`'
 _MULTIPLE = "pass the maximum length as `pad_to_multiple_of`, or pack the samples"
 
@@ -59,6 +63,8 @@ def paddings(script: ParsedFile) -> Iterator[Padding]:
     for function in collating(script):
         for node, message in batch_lengths(script, function):
             yield Padding(node, message)
+    for node in unjoined(script):
+        yield Padding(node, _UNJOINED)
 
 
 def _of_collator(call: ast.Call) -> Iterator[Padding]:
