@@ -17,7 +17,7 @@ LEFT = {
     "compiled_flags": {"XLA504": 1},
     "contrastive_queue": {"XLA503": 1},
     "data_parallel_yaml": {"XLA504": 1, "XLA912": 2},
-    "detection": {},
+    "detection": {"XLA504": 1},
     "distillation": {},
     "dqn_replay": {"XLA503": 1},
     "ema_mixup": {"XLA503": 2},
