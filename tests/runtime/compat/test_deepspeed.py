@@ -205,10 +205,44 @@ def test_importing_it_chooses_no_backend() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_loader_of_the_dataset(eager: None) -> None:
-    data = torch.utils.data.TensorDataset(torch.randn(10, 8))
-    loader = deepspeed.initialize(model=_model(), config=CONFIG, training_data=data)[2]
-    assert [len(x) for (x,) in loader] == [4, 4, 2]
+def _numbers(loader: Any) -> list[list[int]]:
+    return [x.flatten().tolist() for (x,) in loader]
+
+
+def test_a_loader_has_deepspeeds_order_in_each_epoch(eager: None) -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(10))
+    torch.manual_seed(5)  # of no effect: DeepSpeed's sampler has its own seed
+    engine, _, loader, _ = deepspeed.initialize(model=_model(), config=CONFIG, training_data=data)
+    expected = [[4, 1, 7, 5], [3, 9, 0, 8], [6, 2]]  # DeepSpeed 0.19.8
+    assert _numbers(loader) == _numbers(loader) == expected
+    assert _numbers(engine.deepspeed_io(data, 5)) == [[4, 1, 7, 5, 3], [9, 0, 8, 6, 2]]
+    for route in ("eval", "predict"):
+        assert _numbers(engine.deepspeed_io(data, 5, route)) == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+    own = engine.deepspeed_io(data, data_sampler=[9, 8, 7], num_local_io_workers=0)
+    assert _numbers(own) == [[9, 8, 7]]
+
+
+def test_a_loader_may_leave_out_the_rest(eager: None) -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(10))
+    config = {**CONFIG, "dataloader_drop_last": True}
+    loader = deepspeed.initialize(model=_model(), config=config, training_data=data)[2]
+    assert [len(x) for (x,) in loader] == [4, 4]
+
+
+def test_a_loader_of_samples_that_come_one_by_one(eager: None) -> None:
+    class Stream(torch.utils.data.IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(6))
+
+    engine = _engine(CONFIG, collate_fn=lambda samples: torch.tensor(samples) * 2)
+    loader = engine.deepspeed_io(Stream(), num_local_io_workers=0)
+    assert [x.tolist() for x in loader] == [[0, 2, 4, 6], [8, 10]]
+
+
+def test_the_rank_on_the_host_is_set_in_the_arguments(eager: None) -> None:
+    args = argparse.Namespace(local_rank=-1, deepspeed_config=None)
+    _engine(CONFIG, args=args)
+    assert args.local_rank == 0
 
 
 @pytest.mark.parametrize(

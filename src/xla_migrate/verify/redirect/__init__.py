@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..observe.process.patching import Patches
 from . import (
     amp,
+    deepspeed,
     distributed,
     factories,
     files,
@@ -49,5 +50,6 @@ def install(*, device_count: int = 1, keep_compile: bool = False) -> Patches:
     internals.install(patches, keep_compile=keep_compile)
     distributed.install(patches)
     packages.install(patches)
+    deepspeed.install(patches)
     marks.install(patches)
     return patches

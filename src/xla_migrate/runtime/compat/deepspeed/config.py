@@ -16,11 +16,11 @@ _WITHOUT_EFFECT = frozenset(
     "communication_data_type seq_parallel_communication_data_type seq_parallel_comm_data_type vocabulary_size log_level "
     "disable_python_gc zero_allow_untested_optimizer "
     "zero_force_ds_cpu_optimizer activation_checkpointing aio data_types checkpoint comms_logger disable_allgather "
-    "fp32_allreduce graph_harvesting timers dataloader_drop_last load_universal_checkpoint".split()
+    "fp32_allreduce graph_harvesting timers load_universal_checkpoint".split()
 )
 _HEARD = frozenset(
     "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping optimizer scheduler "
-    "fp16 bf16 bfloat16 zero_optimization".split()
+    "fp16 bf16 bfloat16 zero_optimization dataloader_drop_last".split()
 )
 TAKEN = _HEARD | _WITHOUT_EFFECT
 # DeepSpeed's defaults. An entry with its default value requests nothing.
@@ -49,6 +49,7 @@ class Config:
         stage: of ZeRO.
         optimizer: `(name, arguments)`, or None.
         scheduler: `(name, arguments)`, or None.
+        drop_last: loaders leave out a last batch that is smaller.
     """
 
     micro_batch: int
@@ -58,6 +59,7 @@ class Config:
     stage: int
     optimizer: tuple[str, dict[str, Any]] | None
     scheduler: tuple[str, dict[str, Any]] | None
+    drop_last: bool
 
 
 def read(given: Any, replicas: int) -> Config:
@@ -81,6 +83,7 @@ def read(given: Any, replicas: int) -> Config:
         int(_zero(table).get("stage", 0)),
         _named(table.get("optimizer")),
         _named(table.get("scheduler")),
+        bool(table.get("dataloader_drop_last")),
     )
 
 

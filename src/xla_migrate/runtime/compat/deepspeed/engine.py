@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, DistributedSampler
 
 from ... import (
     data_parallel_size,
@@ -26,8 +25,8 @@ from ... import (
     xla_device,
 )
 from ..._backend import backend, uses_torch_xla
-from ...loading.loader import MpDeviceLoader
 from ..deepspeed_optimizers import OWN
+from . import data
 from .config import Config, optimizer_of, read
 from .masters import Masters
 from .schedules import OF_TORCH, SCHEDULES
@@ -56,16 +55,16 @@ def initialize(
     gradients and states are sharded over the devices, as ZeRO 3 does, from stage 1 on. float16 is bfloat16.
 
     Args:
-        args: Its ``deepspeed_config`` is the configuration, unless `config` is given.
+        args: Its ``deepspeed_config`` is the configuration, unless `config` is given. A ``local_rank`` is set.
         model: The model, on any device.
         optimizer: In place of the configuration's, or a function that makes one of the parameters.
         model_parameters: What is trained; all of the model by default.
-        training_data: A dataset, for the loader that is returned.
+        training_data: A dataset, for the loader that is returned. It shuffles, in the same order in each epoch.
         lr_scheduler: In place of the configuration's, or a function that makes one of the optimizer.
         distributed_port: Accepted, without effect.
         mpu: Must be None: there is no model parallelism.
         dist_init_required: Accepted; the process group is started if there is none.
-        collate_fn: Of the loader.
+        collate_fn: Of loaders that the engine makes.
         config: A dictionary, or the path of a JSON file.
         mesh_param: Must be None.
         config_params: As `config`.
@@ -102,7 +101,11 @@ def initialize(
         optimizer,
         lr_scheduler,
     )
-    engine.training_dataloader = engine.deepspeed_io(training_data, collate_fn)
+    if hasattr(args, "local_rank"):
+        args.local_rank = engine.local_rank
+    engine.collate_fn = collate_fn
+    if training_data is not None:
+        engine.training_dataloader = engine.deepspeed_io(training_data)
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
@@ -138,6 +141,7 @@ class DeepSpeedEngine(nn.Module):
             self._masters = Masters(model, groups, is_sharded)
         self.lr_scheduler = _scheduler(scheduler, self.optimizer, config)
         self.training_dataloader: Any = None
+        self.collate_fn: Callable[..., Any] | None = None
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self.device, self.local_rank = xla_device(), local_rank()
         self.global_rank, self.world_size = rank(), world_size()
@@ -269,23 +273,27 @@ class DeepSpeedEngine(nn.Module):
     # Data and checkpoints.
 
     def deepspeed_io(
-        self, dataset: Any, collate_fn: Callable[..., Any] | None = None, **options: Any
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        route: str = "train",
+        pin_memory: bool = True,
+        data_sampler: Any = None,
+        collate_fn: Callable[..., Any] | None = None,
+        num_local_io_workers: int | None = None,
     ) -> Any:
-        """A loader of this replica's part of `dataset`, in batches of the configuration's size; None of None."""
-        if dataset is None:
-            return None
-        sampler: Any = (
-            DistributedSampler(dataset, world_size(), rank()) if world_size() > 1 else None
-        )
-        return MpDeviceLoader(
-            DataLoader(
-                dataset,
-                batch_size=options.get("batch_size") or self._config.micro_batch,
-                sampler=sampler,
-                shuffle=sampler is None,
-                collate_fn=collate_fn,
-                num_workers=options.get("num_local_io_workers") or 0,
-            )
+        """A loader of this replica's part of `dataset`, by default in batches of the configuration's size.
+
+        It shuffles if `route` is "train". `pin_memory` has no effect.
+        """
+        return data.loader(
+            dataset,
+            batch_size or self._config.micro_batch,
+            route=route,
+            sampler=data_sampler,
+            collate_fn=collate_fn or self.collate_fn,
+            workers=num_local_io_workers,
+            drop_last=self._config.drop_last,
         )
 
     def save_checkpoint(

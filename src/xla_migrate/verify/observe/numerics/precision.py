@@ -33,7 +33,8 @@ asked: set[torch.dtype] = set()  # half precisions that the script asked for
 lowered: list[str] = []  # file:line where the script first asked for half precision
 
 
-def _note(dtype: torch.dtype) -> None:
+def note(dtype: torch.dtype) -> None:
+    """Remember that the script asks for a half precision, on the line that is running."""
     if clock.inside():
         return
     asked.add(dtype)
@@ -66,7 +67,7 @@ def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Calla
     def wide(*args: Any, **kwargs: Any) -> Any:
         for a in (*args, kwargs.get("dtype")):
             if isinstance(a, torch.dtype) and a in _HALVES:
-                _note(a)
+                note(a)
         args = tuple(to.get(a, a) if isinstance(a, torch.dtype) else a for a in args)
         if isinstance(kwargs.get("dtype"), torch.dtype):
             kwargs["dtype"] = to.get(kwargs["dtype"], kwargs["dtype"])
@@ -77,7 +78,7 @@ def _mapped(fn: Callable[..., Any], to: dict[torch.dtype, torch.dtype]) -> Calla
 
 def _cast(dtype: torch.dtype, other: torch.dtype) -> Callable[..., Any]:
     def wide(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _note(dtype)
+        note(dtype)
         return self.to(other)
 
     return wide
@@ -97,7 +98,7 @@ def _autocast(patches: Patches, to: dict[torch.dtype, torch.dtype]) -> None:
     ) -> None:
         wanted = dtype or torch.get_autocast_dtype(device_type)
         if enabled and wanted in _HALVES:
-            _note(wanted)
+            note(wanted)
         chosen = to.get(wanted, wanted)
         lower = chosen in (torch.float16, torch.bfloat16)
         init(self, device_type, chosen if lower else wanted, enabled and lower, cache_enabled)
