@@ -17,7 +17,7 @@ from ...flow.containers import ANY, held
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ACCEL, HOST, TENSOR, UNKNOWN, Value, for_others
-from ..loops import scaled_by_name
+from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, unparsed
 from .in_steps import (
@@ -244,11 +244,14 @@ class Callers:
                         yield Call(call, index, call)
 
     def _is_in_a_hook(self, call: Call) -> bool:
-        """Return True if the method around `call` is called in the training steps of another module."""
+        """Return True if the method around `call` takes training steps, or those of another module call it."""
         around, modules = call.home.function(call.node), self.project.modules
         path = call.home.path
         if around is None or path == self.project.path:
             return False
+        own = call.home.cached(calls_outside_loops, around)
+        if call.node in own and any(name_of(each.func) == BACKWARD for each in own):
+            return True
         others = modules.remembered(
             ("callers", path), lambda: Callers(Project(modules, path), call.home, follows=False)
         )

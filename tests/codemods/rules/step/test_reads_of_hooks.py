@@ -231,3 +231,44 @@ def test_meters_that_a_package_passes_on(train: str, hook: str, is_read: bool) -
 
 def test_meters_that_a_package_imports_by_a_star() -> None:
     assert _reads_of_meters("self.meters.update(1, loss=loss)", utils="from .meters import *\n")
+
+
+LOSS = """class Loss:
+    def __init__(self, model, logger):
+        self.model, self.logger = model, logger
+
+    def accumulate(self, phase, x):
+        loss = self.model(x).mean()
+        if phase == "main":
+            LINE
+            loss.backward()
+"""
+START = """import torch
+from losses import Loss
+from utils import Meters
+
+def main(model, loader):
+    model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    logger = Meters()
+    loss = Loss(model, logger)
+    for x in loader:
+        loss.accumulate("main", x.cuda())
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [("self.logger.update(loss=loss)", True), ("self.logger.update(size=x.size(0))", False)],
+)
+def test_meters_of_a_module_that_computes_the_gradients(line: str, is_read: bool) -> None:
+    files = {
+        "utils/meters.py": GROUP.encode(),
+        "utils/__init__.py": b"from .meters import Meters\n",
+        "losses.py": LOSS.replace("LINE", line).encode(),
+        "train.py": START.encode(),
+    }
+    path = "utils/meters.py"
+    found = check(files[path], Options(), path, Project(Modules(files), path))
+    assert {f.line for f in found if f.code == "XLA503"} == ({10} if is_read else set())
