@@ -70,6 +70,22 @@ A queue whose position is an attribute of a module:
 +        xla.mark_step()
 ```
 
+A slice whose length changes, too:
+
+```python
+import random
+import torch
+from xla_migrate import runtime as xla
+
+def train_on_masked(model, optimizer, batches):
+    for x in xla.MpDeviceLoader(batches):
+        width = random.randint(0, 8)
+        start = random.randint(0, 80 - width)
+        x[:, start : start + width] = 0  # XLA519
+        model(x).mean().backward()
+        xla.optimizer_step(optimizer)
+```
+
 Writes at constant positions, to host tensors and into lists are not reported:
 
 ```python
@@ -126,6 +142,7 @@ RULE = Rule(
 _MESSAGE = (
     "an assignment at an index that changes makes XLA compile again for each number: use `xla.put`"
 )
+_LENGTH = "an assignment to a slice whose length changes makes XLA compile again for each length: compare `torch.arange(n)` with the bounds, and choose with `torch.where`"
 
 
 @RULE.file
@@ -185,7 +202,11 @@ def _of_target(
         edit = ReplaceStatement(assign, put + ")", (target.value, part, assign.value))
         yield RULE.finding(script, target, _MESSAGE, edit)
         return
-    length = length_of(part) if plain and isinstance(part, ast.Slice) else None
+    length = length_of(part) if isinstance(part, ast.Slice) else None
+    if length is not None and counters.changes(length):
+        yield RULE.finding(script, target, _LENGTH)
+        return
+    length = length if plain else None
     if length is not None and isinstance(part, ast.Slice) and part.lower is not None:
         holes = (target.value, part.lower, assign.value, length)
         edit = ReplaceStatement(assign, put + ", length={3})", holes)
