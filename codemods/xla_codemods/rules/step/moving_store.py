@@ -11,7 +11,7 @@ Python integers that index are part of the graph, so each number is a new graph 
 
 ## What to do
 
-Fix: safe.
+Fix: safe or none.
 
 Use `xla.put`, which takes the position as data.
 
