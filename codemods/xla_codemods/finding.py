@@ -43,7 +43,12 @@ def with_outlasting(
     left: list[Finding], before: list[Finding], old: bytes, new: bytes
 ) -> list[Finding]:
     """`left` in the source `new`, and those found `before` in `old` that it shows no more; in order of place."""
-    more = moved_back([f for f in before if f.outlasts], new, old)
+    shown = {(f.code, f.line, f.column) for f in left}
+    more = [
+        f
+        for f in moved_back([f for f in before if f.outlasts], new, old)
+        if (f.code, f.line, f.column) not in shown
+    ]
     return sorted([*left, *more], key=lambda f: (f.line, f.column)) if more else left
 
 

@@ -519,3 +519,9 @@ def test_checkpointed_parts_have_the_same_gradients(device: torch.device) -> Non
         run(x).square().sum().backward()
         gradients.append([p.grad.cpu() for p in model.parameters()])
     torch.testing.assert_close(*gradients)
+
+
+def test_parts_without_a_counterpart_are_named() -> None:
+    assert not hasattr(deepspeed, "moe")
+    with pytest.raises(AttributeError, match=r"deepspeed\.moe has no counterpart .* XLA804"):
+        deepspeed.moe  # noqa: B018

@@ -10,7 +10,7 @@ DeepSpeed's kernels and communication need CUDA.
 
 ## What to do
 
-Fix: safe, or none.
+Fix: safe, unsafe or none.
 
 Import the engine of `xla_migrate.runtime.compat.deepspeed`. It reads the same configuration and
 makes the same updates: gradient accumulation, clipping, optimizer, schedule, and float32 weights
@@ -67,7 +67,21 @@ Optimizers of DeepSpeed are the subject of XLA303. The engine's losses are value
 +        xla.mark_step()
 ```
 
-A file that uses more of DeepSpeed is reported without a fix. Train with the model and its
+Parts of DeepSpeed that the engine does not have are reported. If a condition decides whether they
+run, `--unsafe` migrates the rest. These branches then raise an error that names the missing part:
+
+```diff
+-import deepspeed
++from xla_migrate.runtime.compat import deepspeed
+ import torch
+
+ def build(model, args):
+     if args.moe:
+         model.mlp = deepspeed.moe.layer.MoE(84, torch.nn.Linear(84, 84))
+     return deepspeed.initialize(args=args, model=model)[0]
+```
+
+Otherwise such a file has no fix. Train with the model and its
 optimizer (`loss.backward()`, `xla.optimizer_step(optimizer)`) in bfloat16 under `xla.autocast()`.
 If the model does not fit, use `xla.FullyShardedDataParallel` under SPMD:
 
@@ -129,12 +143,13 @@ from collections.abc import Iterator
 from ...analysis.cuda_names import Import
 from ...analysis.frameworks.configurations import elsewhere, place, written_out
 from ...analysis.frameworks.deepspeed import asked
+from ...analysis.nodes import FUNCTIONS
 from ...analysis.script import Script
-from ...analysis.syntax import keyword
+from ...analysis.syntax import keyword, root_of
 from ...catalog import covering, lookup
 from ...edits import Edit, ReplaceStatement
 from ...fallback import leftovers
-from ...finding import ERROR, HIGH, INFO, MEDIUM, WARNING, Finding
+from ...finding import ERROR, HIGH, INFO, MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule, Unhandled
 
 RULE = Rule("XLA804", "deepspeed", effort=HIGH, words=("deepspeed",))
@@ -148,21 +163,40 @@ _MESSAGE = "DeepSpeed's engine fails without CUDA: import the engine of the runt
 def deepspeed(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
     if "deepspeed" in script.source.text:
         yield from _told_of_configurations(script)
-    named = {use.dotted for use in unhandled.uses if _is_of_deepspeed(use.dotted)}
-    statements = list(_imports(script))
-    edits = [_edits(statement) for statement in statements]
+    of_deepspeed = [use for use in unhandled.uses if _is_of_deepspeed(use.dotted)]
+    missing = [use for use in of_deepspeed if not _home(use.dotted)]
+    edits = {statement: _edits(statement) for statement in _imports(script)}
+    unknown = [statement for statement, changes in edits.items() if changes is None]
     if (
-        not _makes_an_engine(script, named)
+        not _makes_an_engine(script, {use.dotted for use in of_deepspeed})
         or script.is_native  # which is no module of the runtime's copy
-        or not all(map(_home, named))
-        or None in edits
+        or not all(_is_of_a_branch(script, one) for one in [*unknown, *(u.node for u in missing)])
         or _asks_for_more(script)
     ):
         yield from leftovers(RULE, script, unhandled, HIGH)
         return
-    for statement, changes in zip(statements, edits):
+    names = ", ".join(sorted({f"`{use.dotted}`" for use in missing}))
+    message = f"{_MESSAGE}. It does not have {names}" if names else _MESSAGE
+    for statement, changes in edits.items():
         if changes:
-            yield RULE.finding(script, statement, _MESSAGE, *changes)
+            safety = UNSAFE if missing else SAFE
+            yield RULE.finding(script, statement, message, *changes, safety=safety)
+    for finding in leftovers(RULE, script, unhandled._replace(uses=missing), HIGH):
+        yield finding._replace(outlasts=True)
+
+
+def _is_of_a_branch(script: Script, node: ast.expr | Import) -> bool:
+    """Return True if a condition decides whether `node` runs, or if a function imports it when it is called."""
+    if isinstance(node, Import):
+        return _is_inside(script, node, ast.If, *FUNCTIONS)
+    imports = [b.node for b in script.bindings(root_of(node)) if b.how == "import"]
+    return _is_inside(script, node, ast.If, ast.IfExp) or (
+        bool(imports) and all(_is_inside(script, one, *FUNCTIONS) for one in imports)
+    )
+
+
+def _is_inside(script: Script, node: ast.AST, *kinds: type[ast.AST]) -> bool:
+    return any(isinstance(around, kinds) for around in script.ancestors(node))
 
 
 def _makes_an_engine(script: Script, named: set[str]) -> bool:

@@ -342,3 +342,44 @@ def test_what_zero_does_otherwise_is_a_note(option: str, message: str) -> None:
     )
     notes = [f for f in check(text.encode()) if f.message.startswith(message)]
     assert [str(f.severity) for f in notes] == ["info"]
+
+
+MOE = "deepspeed.moe.layer.MoE(8, model)"
+SPLIT = (
+    "from deepspeed.moe.utils import split_params_into_different_moe_groups_for_optimizer as split"
+)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        f"if config:\n    model = {MOE}\n",
+        f"model = {MOE} if config else model\n",
+        f"if config:\n    {SPLIT}\n    split(model)\n",
+        f"def groups():\n    {SPLIT}\n    return split(model)\n",
+    ],
+)
+def test_branches_without_a_counterpart_make_the_fix_unsafe(part: str) -> None:
+    source = f"import deepspeed\n\nmodel, config = object(), {{}}\n{part}{BUILD}"
+    found = check(source.encode(), Options())
+    assert {(f.line, f.safety) for f in found if f.safety} == {(1, "unsafe")}
+    assert [f.outlasts for f in found if not f.safety] == [True] * (len(found) - 1)
+    assert len(found) > 1
+    assert migrated(source) == source
+    result = migrate(source.encode(), Options(unsafe=True))
+    after = result.data.decode()
+    assert len(result.left) == len({(f.line, f.column) for f in result.left}) >= 1
+    assert after == source.replace("import deepspeed\n", f"from {HOME} import deepspeed\n", 1)
+
+
+@pytest.mark.parametrize("part", [f"model = {MOE}\n", f"{SPLIT}\nsplit(model)\n"])
+def test_parts_without_a_counterpart_that_always_run_prevent_the_fix(part: str) -> None:
+    source = f"import deepspeed\n\nmodel, config = object(), {{}}\n{part}{BUILD}"
+    assert all(f.safety is None for f in check(source.encode(), Options()))
+    assert migrated(source, unsafe=True) == source
+
+
+def test_an_import_in_a_function_is_replaced() -> None:
+    source = f"def main(model, config):\n    import deepspeed\n    {BUILD}    return engine\n"
+    after = source.replace("import deepspeed", f"from {HOME} import deepspeed")
+    assert migrated(source) == after

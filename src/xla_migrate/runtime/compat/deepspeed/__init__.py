@@ -26,6 +26,12 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    raise AttributeError(
+        f"deepspeed.{name} has no counterpart in the runtime: `xla-migrate explain XLA804` has the alternatives"
+    )
+
+
 def init_distributed(dist_backend: str | None = None, **options: Any) -> None:
     """``deepspeed.init_distributed``: start the process group, unless there is one.
 
