@@ -94,6 +94,15 @@ def test_the_engine_gets_a_plain_configuration(deepspeed: Any, tmp_path: Path) -
     assert kind("bm90IGEgZmlsZQ==").given == "bm90IGEgZmlsZQ=="  # DeepSpeed decodes it
 
 
+def test_half_precision_is_refused_where_it_would_be_compared(
+    deepspeed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "_chosen", ["bfloat16"])
+    with pytest.raises(redirect.Unsupported, match=r"half precision cannot run .* in float32"):
+        deepspeed.runtime.config.DeepSpeedConfig(CONFIG)
+    assert deepspeed.runtime.config.DeepSpeedConfig(PLAIN).given == PLAIN
+
+
 def test_it_runs_as_one_process_on_the_cpu_without_kernels(deepspeed: Any) -> None:
     assert os.environ["DS_ACCELERATOR"] == "cpu"
     deepspeed.comm.comm.mpi_discovery(distributed_port=29500)

@@ -20,6 +20,7 @@ import torch
 from ..observe.numerics import precision
 from ..observe.process.imports import after
 from ..observe.process.patching import Patches
+from .services import refuse
 
 _HALVES = {
     "fp16": torch.float16,
@@ -73,7 +74,10 @@ def _plain_configurations(patches: Patches, module: Any) -> None:
             with open(config, encoding="utf-8") as file:
                 config = hjson.load(file)
         if isinstance(config, dict):
-            for dtype in half_precisions(config):
+            halves = half_precisions(config)
+            if halves and precision.is_bfloat16():
+                refuse("DeepSpeed's half precision", "compare in float32, without `--precision`")()
+            for dtype in halves:
                 precision.note(dtype)
             config = plain(config)
         begin(self, config, *args, **options)

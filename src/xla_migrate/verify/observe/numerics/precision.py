@@ -31,6 +31,12 @@ _METHODS = "new_empty new_full new_ones new_tensor new_zeros type".split()
 
 asked: set[torch.dtype] = set()  # half precisions that the script asked for
 lowered: list[str] = []  # file:line where the script first asked for half precision
+_chosen = ["as written"]  # the choice of this run
+
+
+def is_bfloat16() -> bool:
+    """Return True if the run compares half precision."""
+    return _chosen[0] == "bfloat16"
 
 
 def note(dtype: torch.dtype) -> None:
@@ -44,6 +50,7 @@ def note(dtype: torch.dtype) -> None:
 
 def install(patches: Patches, precision: str) -> None:
     """Make `precision` (one of CHOICES) the script's lowest."""
+    _chosen[0] = precision
     if precision == "as written":
         return
     if precision not in _MAPS:
