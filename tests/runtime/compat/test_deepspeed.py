@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ CONFIG: dict[str, Any] = {
     },
     "zero_optimization": {"stage": 2},
 }
+RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 # Losses of twelve batches, rates behind each, and the gradients' norm at the first update.
 OF_DEEPSPEED = (
     "1.3537616 1.1158484 0.9545290 1.1197764 1.0744890 1.3430805 0.9798872 1.0253589 1.0665178 "
@@ -77,9 +79,14 @@ def _losses(engine: Any, batches: list[tuple[torch.Tensor, torch.Tensor]]) -> li
 
 @pytest.fixture(autouse=True)
 def _no_group_is_left() -> Iterator[None]:
-    """`initialize` starts the process group; other tests begin without one."""
+    """`initialize` starts the process group and sets ranks; other tests begin without them."""
+    before = {name: os.environ.get(name) for name in RANKS}
     yield
     deepspeed.engine.destroy_process_group()
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 @pytest.fixture(params=["device", "eager"])
@@ -519,6 +526,17 @@ def test_checkpointed_parts_have_the_same_gradients(device: torch.device) -> Non
         run(x).square().sum().backward()
         gradients.append([p.grad.cpu() for p in model.parameters()])
     torch.testing.assert_close(*gradients)
+
+
+def test_ranks_are_in_the_environment(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in RANKS:
+        monkeypatch.delenv(name, raising=False)
+    deepspeed.init_distributed()
+    assert [os.environ[name] for name in RANKS] == ["0", "0", "1"]
+    for name in RANKS:
+        monkeypatch.setenv(name, "7")  # as a launcher sets them
+    deepspeed.init_distributed()
+    assert [os.environ[name] for name in RANKS] == ["7"] * 3
 
 
 def test_parts_without_a_counterpart_are_named() -> None:

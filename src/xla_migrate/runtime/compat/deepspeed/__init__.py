@@ -7,10 +7,11 @@ the CPU: losses and learning rates of its ZeRO stages 0 to 3 are equal to roundi
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from ... import init_process_group
-from ...processes import in_group
+from ...processes import in_group, local_rank, rank, world_size
 from . import checkpointing, zero
 from .accelerator import get_accelerator
 from .engine import DeepSpeedEngine, initialize
@@ -35,6 +36,8 @@ def __getattr__(name: str) -> Any:
 def init_distributed(dist_backend: str | None = None, **options: Any) -> None:
     """``deepspeed.init_distributed``: start the process group, unless there is one.
 
+    As with DeepSpeed, ``RANK``, ``LOCAL_RANK`` and ``WORLD_SIZE`` are in the environment afterwards.
+
     Args:
         dist_backend: What the CUDA script had; the device's own is taken.
         options: DeepSpeed's other options. Only ``timeout``, ``init_method``, ``rank``, ``world_size`` have an effect.
@@ -42,10 +45,13 @@ def init_distributed(dist_backend: str | None = None, **options: Any) -> None:
     Example:
         >>> deepspeed.init_distributed("nccl")
     """
-    if in_group():
-        return
-    names = ("timeout", "init_method", "rank", "world_size")
-    init_process_group(dist_backend, **{k: options[k] for k in names if options.get(k) is not None})
+    if not in_group():
+        names = ("timeout", "init_method", "rank", "world_size")
+        given = {k: options[k] for k in names if options.get(k) is not None}
+        init_process_group(dist_backend, **given)
+    ranks = {"RANK": rank(), "LOCAL_RANK": local_rank(), "WORLD_SIZE": world_size()}
+    for name, value in ranks.items():
+        os.environ.setdefault(name, str(value))
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
