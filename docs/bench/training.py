@@ -37,6 +37,8 @@ sys.path[:0] = [str(ROOT)]
 from printed import by_default  # noqa: E402
 from tests.e2e.fixtures import SINGLE, Fixture, migrated, tomllib  # noqa: E402
 
+from xla_codemods.engine import Options  # noqa: E402
+
 ROUNDS = 3
 WARMUP = 6
 
@@ -58,7 +60,7 @@ def observe(fixture: Fixture, kind: str) -> ObservedRun:
             steps=None,
             precision="float32",
             cwd=fixture.folder,
-            replace=None if kind == "hand" else migrated(fixture, kind == "unsafe"),
+            replace=None if kind == "hand" else migrated(fixture, Options(unsafe=kind == "unsafe")),
             folder=Path(place, "run"),
         )
 
@@ -113,7 +115,7 @@ def alone(fixture: Fixture, kind: str, words: list[str], start: int = 0) -> list
     with tempfile.TemporaryDirectory() as place:
         script = fixture.hand
         if kind != "hand":
-            for name, data in migrated(fixture, kind == "unsafe").items():
+            for name, data in migrated(fixture, Options(unsafe=kind == "unsafe")).items():
                 Path(place, name).write_bytes(data if isinstance(data, bytes) else data.encode())
             script = Path(place, fixture.script.name)
         done = subprocess.run(
@@ -191,7 +193,7 @@ def main() -> None:
         if {"--rate", "--processors"} & set(sys.argv):
             compare_alone(fixture)
             continue
-        same = migrated(fixture) == migrated(fixture, unsafe=True)
+        same = migrated(fixture) == migrated(fixture, Options(unsafe=True))
         kinds = [kind for kind in KINDS if kind != "unsafe" or not same]
         found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
         for _ in range(ROUNDS):

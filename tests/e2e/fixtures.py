@@ -20,6 +20,7 @@ else:
 ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / "fixtures" / "train"
 STAND_INS = {"apex"}  # the reference brings its own
+PLAIN = Options()
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Fixture:
         modes: arguments per kind of run: "float32", and "bf16" and "dropout" where it has them.
         needs: packages besides torch.
         slow: the finding that says that the script stays slow on XLA, or "".
+        small: texts, each with another in its place, that make the model smaller.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Fixture:
     modes: tuple[tuple[str, tuple[str, ...]], ...]
     needs: tuple[str, ...]
     slow: str
+    small: tuple[tuple[str, str], ...]
 
     @property
     def folder(self) -> Path:
@@ -74,24 +77,37 @@ def _read(folder: Path) -> Fixture:
     modes = tuple((k, tuple(common + told[k])) for k in ("float32", "bf16", "dropout") if k in told)
     steps = told["units"] * told["steps_per_unit"]
     needs = tuple(told.get("needs", ()))
-    return Fixture(folder.name, told.get("processes", 1), steps, modes, needs, told.get("slow", ""))
+    small = tuple((old, new) for old, new in told.get("small", ()))
+    processes, slow = told.get("processes", 1), told.get("slow", "")
+    return Fixture(folder.name, processes, steps, modes, needs, slow, small)
 
 
 ALL = [_read(path.parent) for path in sorted(TRAIN.glob("*/fixture.toml"))]
 SINGLE = [fixture for fixture in ALL if fixture.processes == 1]
 
 
-def migrated(fixture: Fixture, unsafe: bool = False) -> dict[str, str | bytes]:
-    """All its modules after migration (`unsafe`: with the unsafe fixes), by file name."""
+def sources(fixture: Fixture, *, small: bool = False) -> dict[str, bytes]:
+    """Return its scripts and modules by file name; if `small`, with a model that compiles faster."""
+    found = {path.name: path.read_bytes() for path in sorted(fixture.folder.glob("*.py"))}
+    for old, new in fixture.small if small else ():
+        assert any(old.encode() in data for data in found.values()), f"{fixture.name}: no {old!r}"
+        found = {name: data.replace(old.encode(), new.encode()) for name, data in found.items()}
+    return found
+
+
+def migrated(
+    fixture: Fixture, options: Options = PLAIN, *, small: bool = False
+) -> dict[str, str | bytes]:
+    """Return its modules after migration by file name; if `small`, those of a smaller model."""
     with _MIGRATING:
-        return _migrated(fixture, unsafe)
+        return _migrated(fixture, options, small)
 
 
-def rewritten(fixture: Fixture) -> bytes:
+def rewritten(fixture: Fixture, *, small: bool = False) -> bytes:
     """Return the script that is written for torch_xla by hand, rewritten to the runtime."""
-    options = Options(origin="torch_xla")
+    data = sources(fixture, small=small)[fixture.hand.name]
     with _MIGRATING:
-        return migrate(fixture.hand.read_bytes(), options, str(fixture.hand)).data
+        return migrate(data, Options(origin="torch_xla"), str(fixture.hand)).data
 
 
 # Tests ask in threads, and CPython 3.11's `ast.parse` fails now and then in two at a time.
@@ -99,12 +115,11 @@ _MIGRATING = threading.Lock()
 
 
 @cache
-def _migrated(fixture: Fixture, unsafe: bool) -> dict[str, str | bytes]:
-    files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
-    modules = Modules({path.name: path.read_bytes() for path in files})
+def _migrated(fixture: Fixture, options: Options, small: bool) -> dict[str, str | bytes]:
+    files = sources(fixture, small=small)
+    del files[fixture.hand.name]
+    modules = Modules(files)
     return {
-        path.name: migrate(
-            path.read_bytes(), Options(unsafe=unsafe), str(path), Project(modules, path.name)
-        ).data
-        for path in files
+        name: migrate(data, options, str(fixture.folder / name), Project(modules, name)).data
+        for name, data in files.items()
     }

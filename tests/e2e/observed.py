@@ -15,7 +15,7 @@ from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision, Side
 
 from .. import warm
-from .fixtures import Fixture, migrated, rewritten
+from .fixtures import Fixture, migrated, rewritten, sources
 
 ONE_AFTER_THE_OTHER = """
 import runpy, sys
@@ -96,7 +96,7 @@ def migrated_in_float32(fixture: Fixture, place: Path) -> ObservedRun:
 def by_hand_and_rewritten(fixture: Fixture, place: Path) -> tuple[ObservedRun, ObservedRun]:
     """Return the runs of the fixture's script for torch_xla, and of the same script rewritten to the runtime.
 
-    One process trains both, in float32. The second compiles only graphs that the first did not.
+    One process trains both, in float32, with a small model. The second compiles only graphs that the first did not.
     The first run's last step also counts what the scripts do after it and before the next step.
     """
     both = once(f"{fixture.name}-by-hand", lambda: _both(fixture, place))
@@ -107,6 +107,7 @@ def by_hand_and_rewritten(fixture: Fixture, place: Path) -> tuple[ObservedRun, O
 def _both(fixture: Fixture, place: Path) -> ObservedRun:
     for name in ("by_hand", "rewritten"):
         (place / "out" / name).mkdir(parents=True)
+    modules = sources(fixture, small=True)
     return run(
         fixture.hand,
         fixture.args("float32", place / "out" / "NAME"),
@@ -115,9 +116,10 @@ def _both(fixture: Fixture, place: Path) -> ObservedRun:
         precision="float32",
         cwd=fixture.folder,
         replace={
+            **modules,
             fixture.hand.name: ONE_AFTER_THE_OTHER,
-            "by_hand.py": fixture.hand.read_bytes(),
-            "rewritten.py": rewritten(fixture),
+            "by_hand.py": modules[fixture.hand.name],
+            "rewritten.py": rewritten(fixture, small=True),
         },
         timeout=300.0,
         python=warm.for_side("target", *fixture.imports()),

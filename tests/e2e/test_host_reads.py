@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options
 
 from .. import warm
-from .fixtures import SINGLE, Fixture
+from .fixtures import SINGLE, Fixture, migrated
 
 # Times and rates differ from run to run; progress bars show both.
 _CHANGING = re.compile(
@@ -47,15 +46,6 @@ for name in ("kept", "later"):
 """
 
 
-def _migrated(fixture: Fixture, options: Options) -> dict[str, bytes]:
-    files = [path for path in sorted(fixture.folder.glob("*.py")) if path.name != "hand_xla.py"]
-    modules = Modules({path.name: path.read_bytes() for path in files})
-    return {
-        path.name: migrate(path.read_bytes(), options, str(path), Project(modules, path.name)).data
-        for path in files
-    }
-
-
 def _run(fixture: Fixture, base: Path) -> list[tuple[list[str], list[str], int]]:
     """Of each script: lines on stdout, lines on stderr that are no progress, and host reads."""
     for name, options in OPTIONS.items():
@@ -63,7 +53,7 @@ def _run(fixture: Fixture, base: Path) -> list[tuple[list[str], list[str], int]]
         for path in fixture.folder.iterdir():
             if path.is_file() and path.suffix != ".py":
                 (base / name / path.name).write_bytes(path.read_bytes())
-        for file, data in _migrated(fixture, options).items():
+        for file, data in migrated(fixture, options, small=True).items():
             (base / name / file).write_bytes(data)
     words = [str(base), *fixture.args("float32", base / "NAME" / "out")]
     done = subprocess.run(
@@ -94,7 +84,7 @@ def _part(out: str, err: str, reads: int, place: Path) -> tuple[list[str], list[
 def test_what_is_printed_stays(fixture: Fixture, tmp_path: Path) -> None:
     if fixture.missing():
         pytest.skip(f"needs {', '.join(fixture.missing())}")
-    if _migrated(fixture, OPTIONS["kept"]) == _migrated(fixture, OPTIONS["later"]):
+    if migrated(fixture, OPTIONS["kept"]) == migrated(fixture, OPTIONS["later"]):
         pytest.skip("reads nothing in every step")
     (out, err, reads), (later_out, later_err, later_reads) = _run(fixture, tmp_path)
     assert out + err

@@ -12,7 +12,7 @@ from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.observed import ObservedRun
 from xla_migrate.verify.observe.plan import Precision
 
-from .fixtures import SINGLE, Fixture, migrated
+from .fixtures import SINGLE, Fixture, migrated, sources
 from .observed import by_hand_and_rewritten, migrated_in_float32, trained
 
 pytestmark = pytest.mark.e2e
@@ -22,8 +22,12 @@ pytest.importorskip("torch_xla")
 def observe(
     fixture: Fixture, mode: str, name: str, place: Path, precision: Precision, shake: int = 0
 ) -> ObservedRun:
-    """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla)."""
+    """One run: "original", "migrated" or "hand" (the script written by hand for torch_xla).
+
+    Only the runs of the original and of the migrated script in float32 train the whole model.
+    """
     own = place / f"{name}-{precision}-{shake}"
+    small = mode != "float32"
     if name == "hand":
         return by_hand_and_rewritten(fixture, own)[0]
     if (name, mode) == ("migrated", "float32"):
@@ -35,7 +39,7 @@ def observe(
         mode,
         side="reference" if name == "original" else "target",
         precision=precision,
-        replace=migrated(fixture) if name == "migrated" else None,
+        replace=(migrated if name == "migrated" else sources)(fixture, small=small),
         shake=shake,
     )
 
