@@ -18,7 +18,9 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
+from xla_migrate import runtime as xla
 from xla_migrate.runtime.compat import deepspeed
 from xla_migrate.runtime.compat.deepspeed import config as configuration
 
@@ -107,6 +109,27 @@ def test_it_trains_as_deepspeed_does(backend: str) -> None:
     assert rates == OF_DEEPSPEED[1]
     assert (engine.global_steps, engine.global_samples) == (4, 48)
     assert engine.zero_optimization_stage() == 2
+
+
+def test_one_graph_is_launched_for_each_batch(device: torch.device) -> None:
+    def launches(batches: Any) -> int:
+        engine = _engine({**CONFIG, "gradient_accumulation_steps": 1})
+        total = torch.zeros((), device=device)
+        xla.mark_step()
+        before = xla.metrics()["launches"] or 0
+        for x, y in batches:
+            loss = F.cross_entropy(engine(x.to(device) * 2), y.to(device))
+            engine.backward(loss)
+            engine.step()
+            total += loss.detach()  # part of the same graph
+        xla.mark_step()
+        return int((xla.metrics()["launches"] or 0) - before)
+
+    batches = _batches(5)
+    loader = xla.MpDeviceLoader(DataLoader(batches, batch_size=None), device)
+    for given in (batches, loader):
+        launches(given)  # with the graphs of the start
+        assert launches(given) == len(batches)
 
 
 def test_weights_are_exact_behind_bfloat16(backend: str) -> None:

@@ -21,6 +21,7 @@ from .modules import torch_xla, xm
 _COUNTS_ALL = os.environ.get("XLA_DISABLE_FUNCTIONALIZATION", "0") in ("", "0", "false")
 # How many tensors had been computed at the last mark; None if not known.
 _recorded_at_mark: int | None = None
+count = 0  # of marks
 # The generator's state at the beginning of the graph that is being recorded; None if not known.
 _at_beginning: int | None = None
 
@@ -30,7 +31,8 @@ def mark(*, unless_empty: bool = False) -> None:
 
     Collectives that change tensors in place are nothing to torch_xla's counter; ours are launched by themselves.
     """
-    global _at_beginning, _recorded_at_mark
+    global _at_beginning, _recorded_at_mark, count
+    count += 1
     if unless_empty and _recorded()[1] == _recorded_at_mark:
         xm._run_step_closures()
         return

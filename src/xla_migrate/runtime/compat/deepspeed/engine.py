@@ -148,12 +148,16 @@ class DeepSpeedEngine(nn.Module):
         self.tput_timer = ThroughputTimer()
         self._boundary: bool | None = None
         self._applied = False
+        self._marks_at_step: int | None = None
         self._norm: torch.Tensor | None = None
 
     # The step.
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's."""
+        """The model's. Before the first one after ``step``, the graph ends, unless a loader or the script has marked."""
+        if self._marks_at_step == _marks():
+            mark_step()
+        self._marks_at_step = None
         return self.module(*args, **kwargs)
 
     def backward(
@@ -171,12 +175,12 @@ class DeepSpeedEngine(nn.Module):
         return share
 
     def step(self, lr_kwargs: dict[str, Any] | None = None) -> None:
-        """Behind each batch: update after so many, and cut the graph."""
+        """Behind each batch: update after so many."""
         self._applied = self.is_gradient_accumulation_boundary()
         if self._applied:
             self._update(lr_kwargs or {})
         self.micro_steps += 1
-        mark_step()
+        self._marks_at_step = _marks()
 
     def _update(self, lr_kwargs: dict[str, Any]) -> None:
         reduce_gradients(self.optimizer)
@@ -392,6 +396,15 @@ class DeepSpeedEngine(nn.Module):
 
 _COUNTERS = ("global_steps", "global_samples", "micro_steps", "skipped_steps")
 _OWN = frozenset({"module", "optimizer", "masters", "lr_scheduler", *_COUNTERS})
+
+
+def _marks() -> int:
+    """Return the number of step marks so far; 0 on eager backends."""
+    if not uses_torch_xla():
+        return 0
+    from ...torch_xla import marks
+
+    return marks.count
 
 
 def _drives_all_devices() -> bool:
