@@ -13,7 +13,7 @@ from xla_migrate.cli import main
 from xla_migrate.ports import free_port
 
 from .. import warm
-from .fixtures import ALL, Fixture
+from .fixtures import ALL, Fixture, sources
 
 pytestmark = pytest.mark.e2e
 pytest.importorskip("torch_xla")
@@ -93,9 +93,9 @@ def test_losses_are_the_runtimes(fixture: Fixture, tmp_path: Path) -> None:
     for style in ("runtime", "native"):
         folder = tmp_path / style
         folder.mkdir()
-        for path in fixture.folder.glob("*.py"):
-            if path.name != "hand_xla.py":
-                (folder / path.name).write_bytes(path.read_bytes())
+        for name, data in sources(fixture, small=True).items():
+            if name != fixture.hand.name:
+                (folder / name).write_bytes(data)
         assert main(["--style", style, "-q", str(folder)]) in (0, 1)
         assert (folder / "xla_runtime").exists() == (style == "native")
         runs[style] = train(fixture, folder, style == "native")

@@ -16,7 +16,7 @@ from xla_migrate.verify.experiments.command import BOOT
 from xla_migrate.verify.observe.plan import VARIABLE, RunPlan
 
 from .. import warm
-from .fixtures import ROOT, Fixture, migrated
+from .fixtures import ROOT, Fixture, migrated, sources
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,11 @@ class Ended:
 
 
 def project(fixture: Fixture, folder: Path, *, target: bool) -> Path:
-    """A copy of the fixture's folder, migrated or not; the training script in it."""
+    """A copy of the fixture's folder with a small model, migrated or not; the training script in it."""
     folder.mkdir(parents=True)
-    for path in fixture.folder.glob("*.py"):
-        if path.name != "hand_xla.py":
-            (folder / path.name).write_bytes(path.read_bytes())
-    if target:
-        for name, content in migrated(fixture).items():
-            text = content if isinstance(content, bytes) else content.encode()
-            (folder / name).write_bytes(text)
+    for name, content in (migrated if target else sources)(fixture, small=True).items():
+        text = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(text)
     return folder / fixture.script.name
 
 

@@ -39,7 +39,7 @@ class Model(nn.Module):
         super().__init__()
         self.words = nn.Embedding(words, dim)
         self.places = nn.Parameter(torch.empty(1, length, dim))
-        self.blocks = nn.ModuleList(Block(dim, checkpointed) for _ in range(3))
+        self.blocks = nn.ModuleList(Block(dim, checkpointed) for _ in range(2))
         self.norm = nn.LayerNorm(dim)
         self.head = nn.Linear(dim, words, bias=False)
 
