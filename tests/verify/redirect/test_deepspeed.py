@@ -1,4 +1,4 @@
-"""An installed DeepSpeed trains on the CPU. A package with DeepSpeed's structure stands for it here."""
+"""An installed DeepSpeed trains on the redirected CUDA. A package with DeepSpeed's structure stands for it here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import torch
 
 from xla_migrate.verify import redirect
 from xla_migrate.verify.observe.numerics import precision
-from xla_migrate.verify.redirect.deepspeed import half_precisions, plain
+from xla_migrate.verify.redirect.deepspeed import half_precisions, simplified
 
 FILES = {
     "hjson.py": "from json import load\n",
     "deepspeed/__init__.py": "from . import comm, runtime\nfrom .runtime import zero\n",
-    "deepspeed/comm/__init__.py": "from . import comm, torch\n",
+    "deepspeed/comm/__init__.py": "from . import comm\n",
     "deepspeed/comm/comm.py": "def mpi_discovery(distributed_port=0, verbose=True):\n    import mpi4py\n",
-    "deepspeed/comm/torch.py": "def build_shm_op():\n    raise RuntimeError('no compiler')\n",
     "deepspeed/runtime/__init__.py": "from . import config\n",
     "deepspeed/runtime/config.py": (
         "class DeepSpeedConfig:\n"
@@ -39,7 +38,7 @@ CONFIG: dict[str, Any] = {
     "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
     "optimizer": {"type": "AdamW", "params": {"lr": 0.1}},
 }
-PLAIN = {
+SIMPLIFIED = {
     "train_batch_size": 8,
     "gradient_clipping": 1.0,
     "optimizer": {"type": "AdamW", "params": {"lr": 0.1, "torch_adam": True}},
@@ -69,12 +68,12 @@ def deepspeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     assert _environment() == before
 
 
-def test_a_configuration_is_plain_and_the_given_one_stays() -> None:
+def test_a_configuration_is_simplified_and_the_given_one_stays() -> None:
     given = json.loads(json.dumps(CONFIG))
-    assert plain(given) == PLAIN
+    assert simplified(given) == SIMPLIFIED
     assert given == CONFIG
     lamb = {"optimizer": {"type": "Lamb", "params": {"lr": 0.1}}}
-    assert plain(lamb) == lamb
+    assert simplified(lamb) == lamb
 
 
 def test_half_precisions_are_those_that_are_enabled() -> None:
@@ -83,13 +82,13 @@ def test_half_precisions_are_those_that_are_enabled() -> None:
     assert half_precisions({"fp16": None}) == []
 
 
-def test_the_engine_gets_a_plain_configuration(deepspeed: Any, tmp_path: Path) -> None:
+def test_the_engine_gets_a_simplified_configuration(deepspeed: Any, tmp_path: Path) -> None:
     kind = deepspeed.runtime.config.DeepSpeedConfig
     file = tmp_path / "ds.json"
     file.write_text(json.dumps(CONFIG))
     for given in (CONFIG, str(file), file):
         made = kind(given, mpu=7)
-        assert (made.given, made.mpu) == (PLAIN, 7)
+        assert (made.given, made.mpu) == (SIMPLIFIED, 7)
     assert precision.asked == {torch.float16}
     assert kind("bm90IGEgZmlsZQ==").given == "bm90IGEgZmlsZQ=="  # DeepSpeed decodes it
 
@@ -100,13 +99,12 @@ def test_half_precision_is_refused_where_it_would_be_compared(
     monkeypatch.setattr(precision, "_chosen", ["bfloat16"])
     with pytest.raises(redirect.Unsupported, match=r"half precision cannot run .* in float32"):
         deepspeed.runtime.config.DeepSpeedConfig(CONFIG)
-    assert deepspeed.runtime.config.DeepSpeedConfig(PLAIN).given == PLAIN
+    assert deepspeed.runtime.config.DeepSpeedConfig(SIMPLIFIED).given == SIMPLIFIED
 
 
-def test_it_runs_as_one_process_on_the_cpu_without_kernels(deepspeed: Any) -> None:
-    assert os.environ["DS_ACCELERATOR"] == "cpu"
+def test_it_runs_as_one_process_on_the_redirected_cuda(deepspeed: Any) -> None:
+    assert os.environ["DS_ACCELERATOR"] == "cuda"
     deepspeed.comm.comm.mpi_discovery(distributed_port=29500)
     assert [os.environ[n] for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE")] == ["0", "0", "1"]
-    assert deepspeed.comm.torch.build_shm_op() is None
     with deepspeed.zero.Init(config_dict_or_path=CONFIG):
         assert torch.nn.Linear(2, 2).weight.shape == (2, 2)

@@ -1,4 +1,4 @@
-"""An installed DeepSpeed, on the CPU: it trains, without its kernels, its partitions and float16.
+"""An installed DeepSpeed trains on the redirected CUDA, without its kernels, ZeRO and half precision.
 
 The engine then updates the model's own parameters with an optimizer of torch, so that each of them can be compared.
 ZeRO's stages change where states are kept, not what is computed. Tried with DeepSpeed 0.19.
@@ -32,22 +32,21 @@ _OF_TORCH = ("adam", "adamw")  # the names of optimizers that torch's can replac
 
 
 def install(patches: Patches) -> None:
-    """Let DeepSpeed, once it is imported, compute on the CPU."""
+    """Let DeepSpeed take the redirected CUDA, with what it can compute there."""
     if importlib.util.find_spec("deepspeed") is None:
         return
-    _set_environment(patches, {"DS_ACCELERATOR": "cpu"})
+    _set_environment(patches, {"DS_ACCELERATOR": "cuda"})
     actions: dict[str, Callable[[Any], None]] = {
-        "deepspeed.runtime.config": lambda module: _plain_configurations(patches, module),
+        "deepspeed.runtime.config": lambda module: _simplify_configurations(patches, module),
         "deepspeed.comm.comm": lambda module: patches.put(
             module, "mpi_discovery", lambda **_: _set_environment(patches, _one_process())
         ),
-        "deepspeed.comm.torch": lambda module: patches.put(module, "build_shm_op", lambda: None),
-        "deepspeed.runtime.zero": lambda module: patches.put(module, "Init", _Whole),
+        "deepspeed.runtime.zero": lambda module: patches.put(module, "Init", _NoPartitions),
     }
     patches.on_undo(after(actions))
 
 
-def plain(configuration: dict[str, Any]) -> dict[str, Any]:
+def simplified(configuration: dict[str, Any]) -> dict[str, Any]:
     """Return a copy that requests float32, no ZeRO, and torch's optimizers in place of kernels."""
     found = {k: copy.deepcopy(v) for k, v in configuration.items() if k not in _HALVES}
     found.pop("zero_optimization", None)
@@ -63,7 +62,7 @@ def half_precisions(configuration: dict[str, Any]) -> list[torch.dtype]:
     return [_HALVES[name] for name, section in sections.items() if section.get("enabled")]
 
 
-def _plain_configurations(patches: Patches, module: Any) -> None:
+def _simplify_configurations(patches: Patches, module: Any) -> None:
     hjson = importlib.import_module("hjson")  # what DeepSpeed reads its files with
 
     kind = module.DeepSpeedConfig
@@ -79,14 +78,14 @@ def _plain_configurations(patches: Patches, module: Any) -> None:
                 refuse("DeepSpeed's half precision", "compare in float32, without `--precision`")()
             for dtype in halves:
                 precision.note(dtype)
-            config = plain(config)
+            config = simplified(config)
         begin(self, config, *args, **options)
 
     patches.put(kind, "__init__", init)
 
 
-class _Whole(contextlib.nullcontext[None]):
-    """``deepspeed.zero.Init`` without partitions."""
+class _NoPartitions(contextlib.nullcontext[None]):
+    """Replaces ``deepspeed.zero.Init``: parameters stay whole."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
