@@ -41,7 +41,9 @@ from .calls import (
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 
 # Decorators whose function returns the same value.
-_TRANSPARENT = frozenset("cache classmethod final lru_cache override staticmethod".split())
+_TRANSPARENT = frozenset(
+    "autocast cache classmethod compile enable_grad final inference_mode lru_cache no_grad override staticmethod".split()
+)
 
 
 def sources(file: File, node: ast.expr) -> Sequence[ast.expr]:

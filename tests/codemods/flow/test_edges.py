@@ -100,6 +100,13 @@ PROGRAMS = {
             yield made()
         with f() as x:
             used(x)""",
+    "a decorator of torch": """
+        def no_grad():
+            return lambda function: function
+        @no_grad()
+        def make():
+            return made()
+        used(make())""",
     "a property": """
         class C:
             @property

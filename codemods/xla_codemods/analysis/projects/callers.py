@@ -17,7 +17,7 @@ from ...flow.containers import ANY, held
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ACCEL, HOST, TENSOR, UNKNOWN, Value, for_others
-from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
+from ..loops import scaled_by_name
 from ..scopes import FunctionNode, Scope, resolve
 from ..syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, unparsed
 from .in_steps import (
@@ -249,8 +249,7 @@ class Callers:
         path = call.home.path
         if around is None or path == self.project.path:
             return False
-        own = call.home.cached(calls_outside_loops, around)
-        if call.node in own and any(name_of(each.func) == BACKWARD for each in own):
+        if is_in_a_step(call.node, call.home):
             return True
         others = modules.remembered(
             ("callers", path), lambda: Callers(Project(modules, path), call.home, follows=False)

@@ -15,7 +15,7 @@ from ...flow.closure import reach
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import MODULE
-from ..loops import scaled_by_name
+from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..once import once
 from ..scopes import FunctionNode, Scope, resolve
@@ -36,6 +36,8 @@ def is_in_a_step(node: ast.AST, home: Index) -> bool:
     Or in a function that is called there. A loop over epochs counts only if `node` runs in an inner loop, such as
     that of an evaluation: what runs beside it runs once per epoch.
     """
+    if _is_beside_its_backward(node, home):
+        return True
     is_in_a_loop = any(True for _ in _loops_around(node, home))
     backward = home.cached(_backward_calls if is_in_a_loop else _backward_calls_of_steps)
     places = reach([node], lambda inner: _calls_around(inner, home))
@@ -44,6 +46,13 @@ def is_in_a_step(node: ast.AST, home: Index) -> bool:
         for place in places
         for loop in _loops_around(place, home)
     )
+
+
+def _is_beside_its_backward(node: ast.AST, home: Index) -> bool:
+    """True if `node` is a call of a function that computes gradients, both outside of its loops: the function is a step."""
+    function = home.function(node)
+    calls = home.cached(calls_outside_loops, function) if function is not None else []
+    return node in calls and any(name_of(call.func) == BACKWARD for call in calls)
 
 
 def is_beside_a_backward(node: ast.AST, home: Index) -> bool:

@@ -151,6 +151,7 @@ from ...analysis.training.shapes.cutting import (
     moving_part,
 )
 from ...analysis.training.shapes.lengths import cut_at_lengths
+from ...analysis.training.shapes.sizes import has_changing_length
 from ...analysis.training.tensors.computed import is_state
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace
@@ -257,6 +258,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
         return
     if _cuts_at_the_end(script, part) or is_cut(script, node):
         return  # at the longest sample: XLA504's
+    if has_changing_length(script, node):
+        return  # XLA504's, too
     if alone and isinstance(part, ast.Slice):
         length = length_of(part)
         if length is not None and part.lower is not None:

@@ -185,7 +185,7 @@ def is_container(node: ast.expr | None) -> bool:
             made = [k.value for k in given if k.arg == "default_factory"]  # of a dataclass
             return [getattr(m, "id", "") for m in made] in (["list"], ["dict"])
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in {"defaultdict", "deque", "OrderedDict"}
+            return name in {"Counter", "defaultdict", "deque", "fromkeys", "OrderedDict"}
     return False
 
 

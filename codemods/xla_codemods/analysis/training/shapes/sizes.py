@@ -8,9 +8,9 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
-from ....flow.calls import call_with
+from ....flow.calls import call_with, properties
 from ....flow.closure import reach
-from ....flow.edges import uses
+from ....flow.edges import sources, uses
 from ...devices.specs import last_name
 from ...inference.library_types import RUNTIME
 from ...inference.values import ACCEL, TENSOR
@@ -51,7 +51,7 @@ class Size(NamedTuple):
 def changing_sizes(script: Script) -> Iterator[Size]:
     """Yield the sizes of device tensors that change between steps, each once in its function."""
     sizes = script.cached(Sizes)
-    if not sizes.counters.any:
+    if not (sizes.counters.any or in_each_step(script)):
         return
     known: set[tuple[FunctionNode | None, str, int]] = set()
     for node in in_each_step(script):
@@ -65,6 +65,13 @@ def changing_sizes(script: Script) -> Iterator[Size]:
                     known.add(key)
                     yield Size(size, variation)
                 break
+
+
+def has_changing_length(script: Script, node: ast.Subscript) -> bool:
+    """Return True if the length of the slice `node` of a tensor changes between steps: `x[: self.position]`."""
+    if node not in in_each_step(script) or not script.on_accelerator(node.value):
+        return False
+    return any(map(script.cached(Sizes).variation, _sizes_in(script, node)))
 
 
 def _sizes_in(script: Script, node: ast.Call | ast.Subscript) -> Iterator[ast.expr]:
@@ -150,6 +157,8 @@ class Sizes:
                 yield from ((body, most), (orelse, most))
             case ast.Call():
                 yield from ((value, most) for value in self._returned(node))
+            case ast.Attribute(attr=name) if name in self.script.index.cached(properties):
+                yield from ((value, most) for value in sources(self.script, node))
         yield from ((part, most) for part in self.counters.parts(node))
 
     def _own(self, node: ast.expr) -> Variation:
@@ -193,10 +202,20 @@ class Sizes:
     def _returned(self, call: ast.Call) -> list[ast.expr]:
         """Return what a function of this file returns, or the arguments that another computes with."""
         function = self.script.function_of(call.func)
+        match call:
+            case ast.Call(func=ast.Name(id="len"), args=[owner]):
+                function = self._length_of(owner)
         if isinstance(function, ast.FunctionDef):
             return list(returned(function))
         given = computed_with(call) if last_name(call.func) in _COMPUTING else []
         return [e for a in given for e in (a.elts if isinstance(a, ast.List) else [a])]
+
+    def _length_of(self, owner: ast.expr) -> FunctionNode | None:
+        """Return `__len__` of the class of `owner`."""
+        is_self = isinstance(owner, ast.Name) and owner.id == "self"
+        definition = self.script.class_around(owner) if is_self else self.script.class_of(owner)
+        found = definition and self.script.inference.method(definition, "__len__")
+        return found[0] if found else None
 
 
 def _is_on_the_device(script: Script, node: ast.expr) -> bool:

@@ -45,7 +45,9 @@ _TENSORS = frozenset(
     "T mT data grad real imag loss logits last_hidden_state pooler_output prediction_logits".split()
 )
 _OF_OUTPUTS = _TENSORS - {"T", "mT", "data", "grad"}
-_PASSED_ON = frozenset({"clone", "cpu", "detach", "float", "mean", "sum"})
+_PASSED_ON = frozenset(
+    "abs argmax clone cpu detach exp flatten float log max mean min norm sigmoid sqrt square squeeze std sum".split()
+)
 _LEAVES = frozenset({"cpu", "item", "numpy", "to", "tolist"})  # the device
 _OF_ONE = frozenset("abs all any detach isfinite isinf isnan max mean min norm sum".split())
 _OTHERS = frozenset({ARRAY, MODULE, NONE, NUMBER, STRING})
@@ -126,6 +128,9 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
             return [inner]
         case ast.Attribute(value=inner, attr="data"):
             return [inner]
+        case ast.BinOp(left=left, right=right) if not value.kinds:
+            operands = (e for e in (left, right) if script.value(e).kinds != {NUMBER})
+            return [*operands] or False
         case ast.Attribute(attr=name) if name in _OF_OUTPUTS:
             return (
                 _is_backwarded(script, node)
@@ -140,6 +145,7 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
                 or is_handed_a_tensor(script, node)
                 or (isinstance(node, ast.Name) and elements(script, node))
                 or _assigned_in_a_hook(script, node, value)
+                or _computed_of_what_is_handed(script, node, value)
             )
         case ast.Call(func=ast.Attribute(attr="compute_loss" | "training_step")):
             return script.function(node) in called_in_steps(script)
@@ -177,6 +183,18 @@ def _assigned_in_a_hook(script: Script, node: ast.expr, value: Value) -> list[as
     assigned = [b.whole for b in reaching if b.whole is not None]
     is_known = len(assigned) == len(reaching) and not any(map(_is_on_host, assigned))
     return assigned if is_known else []
+
+
+def _computed_of_what_is_handed(script: Script, node: ast.expr, value: Value) -> list[ast.expr]:
+    """Return what the name `node` is computed from by an operator: `priorities = errors.abs() + 1e-5`."""
+    reaching = script.reaching(node) if isinstance(node, ast.Name) and not value.kinds else []
+    wholes: list[ast.expr] = [
+        b.whole
+        for b in reaching
+        if isinstance(b.whole, (ast.BinOp, ast.Call))
+        and not any(isinstance(part, ast.expr) and _is_on_host(part) for part in walk(b.whole))
+    ]
+    return wholes if len(wholes) == len(reaching) else []
 
 
 def _is_on_host(node: ast.expr) -> bool:

@@ -35,6 +35,7 @@ ADDED = "totals[key] = totals.get(key, 0.0) + metrics[key]"
         f"for key in list(metrics.keys()): {ADDED}",
         f"for number, key in enumerate(metrics): {ADDED}",
         "totals = {key: totals.get(key, 0.0) + metrics[key] for key in metrics}",
+        f"for key in metrics: {ADDED}\n        if step % 9 == 0: totals = dict.fromkeys(totals, 0.0)",
         'if "loss" in metrics: totals["loss"] = metrics["loss"]',
         'if "acc" not in metrics: totals["l2"] = metrics["l2"]',
         "if all(name in metrics for name in names): totals.update(metrics)",

@@ -1,0 +1,103 @@
+"""Buffers of another module that a step samples from and updates."""
+
+from __future__ import annotations
+
+import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check
+
+BUFFER = """import torch
+
+class Buffer:
+    def __init__(self, n, device):
+        self.data = torch.zeros(n, 4, device=device)
+        self.priorities = torch.zeros(n, device=device)
+        self.n, self.position, self.most = n, 0, 1.0
+
+    def __len__(self):
+        return min(self.position, self.n)
+
+    @property
+    def filled(self):
+        return self.n if self.position >= self.n else self.position
+
+    def add(self, x):
+        self.position += 1
+
+    def sample(self, size):
+        SAMPLE
+
+    def update(self, errors):
+        UPDATE
+"""
+TRAIN = """import torch
+from buffers import Buffer
+
+class Agent:
+    def __init__(self, model):
+        self.model = model.cuda()
+        self.optimizer = torch.optim.Adam(model.parameters())
+
+    def learn(self, buffer):
+        loss = self.model(buffer.sample(8)).mean()
+        loss.backward()
+        self.optimizer.step()
+        buffer.update(loss.detach())
+
+def main(model, env):
+    agent, buffer = Agent(model), None
+    buffer = Buffer(100, "cuda")
+    for step in range(100):
+        buffer.add(env.step())
+        if step >= 10:
+            agent.learn(buffer)
+"""
+
+
+def _found(sample: str = "pass", update: str = "pass") -> set[tuple[int, str]]:
+    buffer = BUFFER.replace("SAMPLE", sample).replace("UPDATE", update)
+    files = {"buffers.py": buffer.encode(), "train.py": TRAIN.encode()}
+    project = Project(Modules(files), "buffers.py")
+    found = check(files["buffers.py"], Options(), "buffers.py", project)
+    return {(f.line, f.code) for f in found if f.code in {"XLA503", "XLA504", "XLA506"}}
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        "return self.data[: self.position].mean(0)",
+        "return self.data[: len(self)].mean(0)",
+        "return self.data[: self.filled].mean(0)",
+        "return torch.randperm(len(self), device=self.data.device)",
+    ],
+)
+def test_the_part_that_is_filled_has_another_size_in_each_step(sample: str) -> None:
+    assert _found(sample) == {(20, "XLA504")}
+
+
+def test_the_whole_has_one_size() -> None:
+    assert not _found("return self.data[: self.n].mean(0)")
+    assert not _found(
+        "index = torch.randint(0, len(self), (size,))\n        return self.data[index]"
+    )
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "self.most = max(self.most, errors.max().item())",
+        "p = errors.abs() + 1e-5; self.most = max(self.most, p.max().item())",
+        "p = 2 * errors.abs(); self.most = float(p.max().item())",
+    ],
+)
+def test_reads_of_what_a_step_passes(update: str) -> None:
+    assert _found(update=update) == {(23, "XLA503")}
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["p = errors.abs().cpu() + 1", "self.most = max(self.most, self.n)", "self.most += self.kept.item()"],
+)  # fmt: skip
+def test_other_values_are_not_read(update: str) -> None:
+    assert {line for line, code in _found(update=update)} <= ({23} if "cpu" in update else set())
