@@ -254,9 +254,11 @@ def _is_settled(script: Script, call: ast.Call, given: list[ast.expr]) -> bool:
     """True if what is made here is used up on the host, or moved by `xla.sparse`."""
     if _stays_on_the_host(script, call, given):
         return True
+    moves = script.cached(SparseMoves)
+    if script.dotted(call.func) == "torch.sparse.mm" and moves.lines and moves.refused is None:
+        return True  # `xla.sparse` has it
     if keyword(call, "device") or any(ACCEL in script.value(value).kinds for value in given):
         return False
-    moves = script.cached(SparseMoves)
     return call.lineno in moves.lines and moves.refused is None
 
 

@@ -284,3 +284,12 @@ def test_the_advice_for_a_loss_fits_its_reduction(reduction: str, advice: str) -
     computed = f"chosen = own_loss(out[y > 0], y[y > 0]{reduction})"
     found = check(STEP.format(helpers="", computed=computed).encode())
     assert any(advice in f.message for f in found if f.code == "XLA504")
+
+
+@pytest.mark.parametrize(
+    ("mask", "is_one"),
+    [('masks["train"]', True), ('data.masks["val"]', True), ("splits[0]", False), ("masks[0]", False)],
+)  # fmt: skip
+def test_masks_in_a_dictionary(mask: str, is_one: bool) -> None:
+    helpers = f"def valid(x, masks, data, splits):\n    return x[{mask}]"
+    assert len(_messages(helpers, "chosen = valid(out, masks, data, splits)")) == is_one

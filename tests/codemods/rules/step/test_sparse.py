@@ -82,3 +82,24 @@ def test_embeddings_whose_gradients_an_argument_chooses(
         f"def main(args):\n    return make(9{given}).cuda()\n"
     )
     assert ("XLA513" in {code for _, code in findings(source)}) is found
+
+
+def test_products_of_what_the_file_moves_are_no_second_finding() -> None:
+    source = """
+import torch
+
+def load(edges, values, n, device):
+    return torch.sparse_coo_tensor(edges, values, (n, n)).coalesce().to(device)
+
+class Layer(torch.nn.Module):
+    def forward(self, x, adj):
+        return torch.sparse.mm(adj, x)
+
+device = torch.device("cuda")
+adj = load(edges, values, 4, device)
+model = Layer().to(device)
+for _ in range(3):
+    model(torch.ones(4, 2, device=device), adj).sum().backward()
+"""
+    found = [f for f in check(source.encode()) if f.code == "XLA513"]
+    assert [(f.line, bool(f.edits)) for f in found] == [(5, True)]

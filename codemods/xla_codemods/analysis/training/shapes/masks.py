@@ -81,7 +81,7 @@ def _is_truth(script: Script, node: ast.expr) -> bool:
 
 def is_called_a_mask(script: Script, node: ast.expr) -> bool:
     """`data.train_mask`, `batch["mask"]`: by name, if nothing else is known; a parameter `mask`, also if it is a tensor."""
-    allowed = {NONE, TENSOR, ACCEL} if isinstance(node, ast.Name) else {NONE}
+    allowed = {NONE} if isinstance(node, ast.Attribute) else {NONE, TENSOR, ACCEL}
     if not _is_named_mask(script, node) or script.value(node).kinds - allowed:
         return False
     return all(
@@ -99,6 +99,9 @@ def made_of(script: Script, node: ast.expr) -> Sequence[ast.expr]:
 
 
 def _is_named_mask(script: Script, node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        if isinstance(node.slice.value, str) and name_of(node.value).endswith("masks"):
+            return True
     name = last_name(node)
     if name is None or not re.search(r"(?:^|_)mask$", name):
         return False
