@@ -20,3 +20,16 @@ def test_an_operation_that_ran_on_the_cpu_is_listed(monkeypatch: pytest.MonkeyPa
     assert x.sum().item() == 15
     assert "aten::histc" in counters.fallbacks()
     assert "aten::sum" not in counters.fallbacks()
+
+
+def test_the_size_of_a_step_is_that_of_its_largest_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counters, "_met", None)
+    counters.install(importlib.import_module("torch_xla.debug.metrics"))
+    x = torch.arange(6.0, device=xla_device())
+    before = counters.sample()
+    y = x
+    for _ in range(20):
+        y = y * x + 1
+    assert y.sum().item() > 0
+    assert (x + 1).tolist()[0] == 1
+    assert counters.difference(counters.sample(), before)["graph"] > 20

@@ -35,6 +35,7 @@ _Elements: TypeAlias = (
 _PASSING = frozenset({"iter", "list", "reversed", "set", "sorted", "tqdm", "tuple"})
 _SAME = frozenset({"astype", "copy", "tolist"})
 _COUNTING = frozenset({"count", "range", "trange"})
+_POSITIONS = frozenset({"torch.arange", "torch.linspace"})
 _ARRAYS = frozenset({"numpy.arange", "numpy.linspace"})
 
 
@@ -44,6 +45,9 @@ def _count(script: Script, elements: _Elements) -> bool:
         return False
     if last_name(iterable.func) == "enumerate" and iterable.args:
         return path[:1] == (0,)
+    if last_name(iterable.func) == "tolist":  # of positions, also rounded and reversed
+        inside = (node for node in walk(iterable.func) if isinstance(node, ast.Call))
+        return not path and any(script.dotted(call.func) in _POSITIONS for call in inside)
     is_one = last_name(iterable.func) in _COUNTING or script.dotted(iterable.func) in _ARRAYS
     return is_one and not path and not _are_few(iterable)
 

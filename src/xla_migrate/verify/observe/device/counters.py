@@ -83,8 +83,8 @@ def sample() -> dict[str, float]:
             out["reads"] = (data[0] if data else 0) - harness_reads
         if metric == "TransferToDeviceTime":
             out["uploads"] = data[0] if data else 0
-    graph = _met.metric_data("TensorsGraphSize")
-    out["graph"] = graph[2][-1][1] if graph and graph[2] else 0
+    graphs = _met.metric_data("TensorsGraphSize")
+    out["graphs"] = graphs[0] if graphs else 0
     return out
 
 
@@ -96,12 +96,20 @@ def _debug_size() -> int:
 
 
 def difference(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
-    """Return a step's share. The graph size is the last graph's; the debug file's position is kept."""
+    """Return a step's share. The graph size is the largest graph's; the debug file's position is kept."""
     out = {name: value - before.get(name, 0) for name, value in now.items()}
-    for name in ("graph", "debug_bytes"):
-        if name in now:
-            out[name] = now[name]
+    if "debug_bytes" in now:
+        out["debug_bytes"] = now["debug_bytes"]
+    if "graphs" in out:
+        out["graph"] = _largest_of_the_last(int(out.pop("graphs")))
     return out
+
+
+def _largest_of_the_last(number: int) -> float:
+    """Return the size of the largest of the last graphs, or of the last one if a step has none."""
+    graphs = _met.metric_data("TensorsGraphSize") if _met is not None else None
+    sizes = [size for _, size in graphs[2][-max(number, 1) :]] if graphs else []
+    return max(sizes, default=0)
 
 
 def fallbacks() -> list[str]:
