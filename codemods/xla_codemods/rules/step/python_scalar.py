@@ -63,6 +63,7 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.counting import draws_a_tensor, is_drawing
+from ...analysis.training.shapes.sizes import changing_sizes
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
 from ...analysis.training.turns import in_each_step
@@ -118,7 +119,10 @@ def python_scalar(script: Script) -> Iterator[Finding]:
                     node,
                     "a Python exponent that changes makes XLA compile again: pass it as a tensor",
                 )
+    reported = {size.node for size in changing_sizes(script)}  # by XLA504
     for call, scope in script.index.of(ast.Call):
+        if reported and not reported.isdisjoint(walk(call)):
+            continue
         if isinstance(call.func, ast.Attribute) and _has_changing_size(
             script, call, scope, counters
         ):

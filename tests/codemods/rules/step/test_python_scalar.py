@@ -48,6 +48,13 @@ def test_a_size_drawn_in_each_step(use: str, inside: str) -> None:
     assert found(use, inside) == [13]
 
 
+def test_a_size_is_reported_once() -> None:
+    source = TRAIN.format(
+        use="F.interpolate(x, size=n)", inside="n = random.randrange(16, 64)", outside="pass"
+    )
+    assert [code for _, code in findings(source)].count("XLA510") == 0
+
+
 @pytest.mark.parametrize(
     ("use", "inside"),
     [

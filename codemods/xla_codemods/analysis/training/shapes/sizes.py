@@ -14,6 +14,7 @@ from ....flow.edges import sources, uses
 from ...devices.specs import last_name
 from ...inference.library_types import RUNTIME
 from ...inference.values import ACCEL, TENSOR
+from ...once import once
 from ...scopes import FunctionNode
 from ...script import Script
 from ...syntax import keyword, returned
@@ -48,8 +49,13 @@ class Size(NamedTuple):
     variation: Variation
 
 
-def changing_sizes(script: Script) -> Iterator[Size]:
-    """Yield the sizes of device tensors that change between steps, each once in its function."""
+@once
+def changing_sizes(script: Script) -> list[Size]:
+    """Return the sizes of device tensors that change between steps, each once in its function."""
+    return list(_changing_sizes(script))
+
+
+def _changing_sizes(script: Script) -> Iterator[Size]:
     sizes = script.cached(Sizes)
     if not (sizes.counters.any or in_each_step(script)):
         return
