@@ -98,6 +98,8 @@ def _sides(compared: ast.expr) -> tuple[str, list[ast.expr]]:
             return _OPERATORS[type(op)], [left, right]
         case ast.Call(func=ast.Attribute(value=left, attr=name), args=[right], keywords=[]):
             return name, [left, right]
+        case ast.Call(func=ast.Attribute(attr=name), args=[left, right], keywords=[]):
+            return name, [left, right]  # torch.eq(x[mask], y[mask])
     return "", []
 
 
@@ -123,7 +125,7 @@ def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
         case ast.Attribute(attr=name) if name in _COMPARISONS:
             call = script.parent(around)
             return call if isinstance(call, ast.Call) and len(call.args) == 1 else None
-        case ast.Call(func=ast.Attribute(attr=name), args=[_]) if name in _COMPARISONS:
+        case ast.Call(func=ast.Attribute(attr=name), args=[_] | [_, _]) if name in _COMPARISONS:
             return around
     return None
 
