@@ -242,7 +242,7 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of
 from ...analysis.training.acting import is_of_an_operation
-from ...analysis.training.shapes.batch_samplers import uneven_batches
+from ...analysis.training.shapes.batch_samplers import uneven_batches, uneven_tensors
 from ...analysis.training.shapes.cutting import cuts
 from ...analysis.training.shapes.growing_tensor import (
     growing_caches,
@@ -274,6 +274,7 @@ from ...symptoms import LIKELY, POSSIBLE
 
 _CUT = "a batch that is cut at its longest sample has a different length each time, and XLA compiles once for each length: keep the full length, or cut at one of a few lengths"
 _UNEVEN = "the sampler makes batches of different sizes, and XLA compiles once for each size: give each group of lengths one batch size, and pad its batches to one length"
+_BY_CHANCE = "the number of elements differs from batch to batch, and XLA compiles again for each number: pad to one number, or to one of a few numbers"
 
 _ONE_SIZE = "use one size and mask the rest, or round the size up to one of a few sizes"
 _SAME_MASK = (
@@ -678,6 +679,8 @@ def padded(script: Script) -> Iterator[Finding]:
         yield RULE.finding(script, node, _CUT)
     for node in uneven_batches(script) if trained else ():
         yield RULE.finding(script, node, _UNEVEN)
+    for node in uneven_tensors(script) if trained else ():
+        yield RULE.finding(script, node, _BY_CHANCE)
 
 
 @RULE.file

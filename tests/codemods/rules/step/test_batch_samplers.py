@@ -96,3 +96,51 @@ def test_batches_that_are_cut(size: str, is_uneven: bool) -> None:
 
 def test_other_lists_of_a_program_are_no_batches() -> None:
     assert not _found(FUNCTION.format(test="sum(batch) > limit"), "None")
+
+
+NEIGHBOURS = """
+import random
+import torch
+
+class {name}:
+    def __init__(self, neighbours, nodes):
+        self.neighbours, self.nodes = neighbours, nodes
+
+    def {method}(self):
+        for i in range(0, len(self.nodes), 8):
+            yield self.sample(self.nodes[i : i + 8])
+
+    def sample(self, seeds):
+        found, edges = list(seeds), []
+        for seed in seeds:
+            for other in random.sample(self.neighbours[seed], 4):
+                {line}
+            edges.append(seed)
+        return {tensor}
+
+def train(model, optimizer, sampler):
+    model.cuda()
+    for nodes in {name}(sampler, list(range(100))):
+        model(nodes.cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "line", "tensor", "is_uneven"),
+    [
+        ("NeighborSampler", "__iter__", "if other not in found: found.append(other)", "torch.tensor(found)", True),
+        ("GraphLoader", "__iter__", "if other not in found: found.append(other)", "torch.tensor([found, found])", True),
+        ("NeighborSampler", "__iter__", "found.append(other)", "torch.tensor(found)", False),
+        ("NeighborSampler", "__iter__", "if other: found.append(other)", "torch.tensor(edges)", False),
+        ("NeighborSampler", "walk", "if other: found.append(other)", "torch.tensor(found)", False),
+        ("Graph", "__iter__", "if other: found.append(other)", "torch.tensor(found)", False),
+    ],
+)  # fmt: skip
+def test_neighbours_that_are_sampled(
+    name: str, method: str, line: str, tensor: str, is_uneven: bool
+) -> None:
+    source = NEIGHBOURS.format(name=name, method=method, line=line, tensor=tensor)
+    found = [f.message for f in check(source.encode()) if f.code == "XLA504"]
+    assert len(found) == is_uneven
+    assert all("from batch to batch" in message for message in found)

@@ -14,6 +14,7 @@ from ...scopes import FunctionNode
 from ...syntax import name_of, walk_body
 from .cutting import length_of
 
+_OF_LISTS = frozenset(f"torch.{name}" for name in ("LongTensor", "as_tensor", "tensor"))
 _DIVIDING = (ast.Div, ast.FloorDiv)
 
 
@@ -32,6 +33,31 @@ def uneven_batches(script: ParsedFile) -> Iterator[ast.expr]:
                     continue
             if _is_filled_to_a_limit(script, batch) or _is_cut_at_a_quotient(script, batch):
                 yield batch
+
+
+def uneven_tensors(script: ParsedFile) -> Iterator[ast.Call]:
+    """Yield the tensors of a project's own loader that are made of lists which a condition fills: sampled neighbours."""
+    if not script.source.mentions("sampler", "loader"):
+        return
+    for definition, _ in script.index.of(ast.ClassDef):
+        is_loader = definition.name.endswith(("Loader", "Sampler"))
+        methods = [*_methods(definition)] if is_loader else []
+        if not any(method.name == "__iter__" for method in methods):
+            continue
+        for call in (n for method in methods for n in walk_body(method.body)):
+            if isinstance(call, ast.Call) and call.args and script.dotted(call.func) in _OF_LISTS:
+                lists = (n for n in walk(call.args[0]) if isinstance(n, ast.Name))
+                if any(_is_filled_by_chance(script, each) for each in lists):
+                    yield call
+
+
+def _is_filled_by_chance(script: ParsedFile, several: ast.Name) -> bool:
+    """Return True if a condition in a loop decides whether something is appended to the list `several`."""
+    return any(
+        any(isinstance(around, ast.If) for around in script.ancestors(call))
+        and _is_in_a_loop(script, call)
+        for call in _appends(script, several)
+    )
 
 
 def _sampling(script: ParsedFile) -> Iterator[FunctionNode]:
@@ -76,12 +102,15 @@ def _is_filled_to_a_limit(script: ParsedFile, batch: ast.expr) -> bool:
 
 def _is_filled(script: ParsedFile, batch: ast.Name) -> bool:
     """Return True if samples are appended to `batch`, one by one."""
-    for name in script.index.same(batch):
+    return any(True for _ in _appends(script, batch))
+
+
+def _appends(script: ParsedFile, several: ast.Name) -> Iterator[ast.Call]:
+    for name in script.index.same(several):
         method = script.parent(name)
         call = script.parent(method) if isinstance(method, ast.Attribute) else None
         if isinstance(call, ast.Call) and name_of(call.func) == "append":
-            return True
-    return False
+            yield call
 
 
 def _is_in_a_loop(script: ParsedFile, node: ast.AST) -> bool:
