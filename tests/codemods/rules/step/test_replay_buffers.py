@@ -14,6 +14,8 @@ class Buffer:
         self.data = torch.zeros(n, 4, device=device)
         self.priorities = torch.zeros(n, device=device)
         self.n, self.position, self.most = n, 0, 1.0
+        self.width = 2
+        self.width = self.width * 2
 
     def __len__(self):
         return min(self.position, self.n)
@@ -73,11 +75,14 @@ def _found(sample: str = "pass", update: str = "pass") -> set[tuple[int, str]]:
     ],
 )
 def test_the_part_that_is_filled_has_another_size_in_each_step(sample: str) -> None:
-    assert _found(sample) == {(20, "XLA504")}
+    assert _found(sample) == {(22, "XLA504")}
 
 
 def test_the_whole_has_one_size() -> None:
     assert not _found("return self.data[: self.n].mean(0)")
+    assert not _found("return self.data[: self.width].mean(0)")
+    moving = "return self.data[self.position : self.position + self.width].mean(0)"
+    assert _found(moving) == {(22, "XLA506")}
     assert not _found(
         "index = torch.randint(0, len(self), (size,))\n        return self.data[index]"
     )
@@ -92,7 +97,7 @@ def test_the_whole_has_one_size() -> None:
     ],
 )
 def test_reads_of_what_a_step_passes(update: str) -> None:
-    assert _found(update=update) == {(23, "XLA503")}
+    assert _found(update=update) == {(25, "XLA503")}
 
 
 @pytest.mark.parametrize(
@@ -100,4 +105,4 @@ def test_reads_of_what_a_step_passes(update: str) -> None:
     ["p = errors.abs().cpu() + 1", "self.most = max(self.most, self.n)", "self.most += self.kept.item()"],
 )  # fmt: skip
 def test_other_values_are_not_read(update: str) -> None:
-    assert {line for line, code in _found(update=update)} <= ({23} if "cpu" in update else set())
+    assert {line for line, code in _found(update=update)} <= ({25} if "cpu" in update else set())

@@ -177,6 +177,9 @@ class Counters:
             if isinstance(statement.op, ast.Add) and ast.unparse(statement.target) == text:
                 return True
         for assign, _ in self.script.index.assignments(text):
+            around = self.script.function(assign)
+            if around is None or around.name == "__init__":
+                continue  # once: `self.size = self.size * 2`
             if isinstance(assign.value, ast.BinOp) and any(
                 isinstance(n, ast.Attribute) and unparsed(n) == text for n in walk(assign.value)
             ):
