@@ -50,6 +50,7 @@ class Callers:
     def __init__(self, project: Project, index: Index, follows: bool = True) -> None:
         self.project, self.index, self._follows = project, index, follows
         self._calls: dict[FunctionNode, list[Call]] = {}
+        self._names: dict[str, set[str]] = {}
 
     def passed(self, name: str, function: FunctionNode) -> Iterator[Value]:
         """Yield the values that the calls pass for the parameter `name` of `function`.
@@ -230,11 +231,9 @@ class Callers:
         `trainer.meters.update(loss=loss)` of a hook, where another module assigns `self.meters = Meters()`.
         """
         owner, modules = self._owner(function), self.project.modules
-        names = {
-            name
-            for other, index in (self._of_training(owner) if owner else ())
-            for name in _instances(self._calls_of(str(owner), other, index), index)
-        }
+        if not owner or function.name.startswith("__"):
+            return
+        names = self._held_as(owner)
         having = frozenset[str]().union(*map(modules.with_word, names))
         for other in sorted(having & modules.with_word(function.name)):
             index = modules.whole(other)
@@ -242,6 +241,16 @@ class Callers:
                 match call.func:
                     case ast.Attribute(value=ast.Attribute(attr=name)) if index and name in names:
                         yield Call(call, index, call)
+
+    def _held_as(self, owner: str) -> set[str]:
+        """Return the names that the objects of the class `owner` are bound to in other modules."""
+        if owner not in self._names:
+            self._names[owner] = {
+                name
+                for other, index in self._of_training(owner)
+                for name in _instances(self._calls_of(owner, other, index), index)
+            }
+        return self._names[owner]
 
     def _is_in_a_hook(self, call: Call) -> bool:
         """Return True if the method around `call` takes training steps, or those of another module call it."""
