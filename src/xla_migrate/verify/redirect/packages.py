@@ -17,7 +17,7 @@ from typing import Any
 
 from ..observe.plan import CUDA_ONLY
 from ..observe.process import where
-from ..observe.process.imports import after
+from ..observe.process.imports import after, hide
 from ..observe.process.patching import Patches
 
 _HERE = Path(__file__).parent.parent / "stubs"
@@ -76,9 +76,20 @@ def _is_optional(file: str, line: int) -> bool:
     )
 
 
+def _can_do_without() -> bool:
+    """Return True if a package is only asked for, or imported where a failing import is caught."""
+    frame = where.importer()
+    return frame is None or _is_optional(frame.f_code.co_filename, frame.f_lineno)
+
+
 def install(patches: Patches) -> None:
-    """Let `import apex` and its like find the stubs, and diffusers keep torch's attention."""
+    """Let `import apex` and its like find the stubs, and diffusers keep torch's attention.
+
+    Triton has no kernels for the CPU: whoever can do without it must not choose them for the redirected CUDA.
+    """
     _keep_attention(patches)
+    if "triton" not in sys.modules:
+        patches.on_undo(hide("triton", _can_do_without))
     finder = StubFinder()
     sys.meta_path.insert(0, finder)
     patches.on_undo(lambda: sys.meta_path.remove(finder))

@@ -75,17 +75,27 @@ class ImportFirst:
         return next((spec for spec in specs if spec is not None), None)
 
 
-def hide(name: str) -> None:
-    """Make a package look not installed, to imports and to those who probe, by the class or an instance of it."""
+def hide(name: str, is_hidden: Callable[[], bool] = lambda: True) -> Callable[[], None]:
+    """Make a package look not installed, to imports and to those who probe, by the class or an instance of it.
+
+    Args:
+        name: of the package.
+        is_hidden: called at each search for it.
+
+    Returns:
+        A function that ends it.
+    """
+    before = vars(PathFinder)["find_spec"]
     find = PathFinder.find_spec.__func__  # type: ignore[attr-defined]
 
     @classmethod  # type: ignore[misc]
     def find_spec(
         cls: Any, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname.partition(".")[0] == name:
+        if fullname.partition(".")[0] == name and is_hidden():
             return None
         found: ModuleSpec | None = find(cls, fullname, path, target)
         return found
 
     PathFinder.find_spec = find_spec  # type: ignore[method-assign,assignment]
+    return lambda: setattr(PathFinder, "find_spec", before)
