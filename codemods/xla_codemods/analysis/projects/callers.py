@@ -238,8 +238,10 @@ class Callers:
         for other in sorted(having & modules.with_word(function.name)):
             index = modules.whole(other)
             for call, _ in index.calls_of(function.name) if index is not None else ():
-                match call.func:
-                    case ast.Attribute(value=ast.Attribute(attr=name)) if index and name in names:
+                if index and isinstance(call.func, ast.Attribute):
+                    bound = index.bindings(call.func.value)  # meters = trainer.meters
+                    places = [call.func.value, *(b.whole for b in bound if b.whole is not None)]
+                    if any(isinstance(p, ast.Attribute) and p.attr in names for p in places):
                         yield Call(call, index, call)
 
     def _held_as(self, owner: str) -> set[str]:
@@ -358,8 +360,16 @@ def _hands_a_tensor(call: Call) -> bool:
     for argument in _arguments(call.node):
         if home.value(argument).has(TENSOR) or ast.unparse(argument) in home.cached(_losses):
             return True
+        if isinstance(argument, (ast.Attribute, ast.Subscript)):
+            if home.value(argument) == UNKNOWN and _last_part(argument) == "loss":
+                return True
     spread = [k.value for k in call.node.keywords if k.arg is None]
     return any(_has_tensors(s, home) for s in spread)
+
+
+def _last_part(node: ast.Attribute | ast.Subscript) -> str:
+    """Return `loss` of `trainer.loss` and `outputs["loss"]`."""
+    return node.attr if isinstance(node, ast.Attribute) else unparsed(node.slice).strip("'")
 
 
 def _has_tensors(spread: ast.expr, home: Index) -> bool:
