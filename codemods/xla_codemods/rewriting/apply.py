@@ -27,8 +27,8 @@ from ..edits import (
 )
 from .branches import without_branch
 from .commas import behind, comma_with, comment, separator, with_comment, without
-from .filling import Fill, has_parentheses, with_parentheses
-from .pairing import written
+from .filling import Fill, NodeTransformer, has_parentheses, with_parentheses
+from .pairing import LEAVES, written
 from .suites import (
     Nothing,
     joined_by_semicolons,
@@ -44,10 +44,11 @@ from .suites import (
 Node = cst.CSTNode
 Left = Union[Node, "cst.FlattenSentinel[Node]", cst.RemovalSentinel]
 _BLOCKS = (cst.Module, cst.IndentedBlock)
+_LINES = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 _HOLE = "__hole_{}__"
 
 
-class _Indented(cst.CSTTransformer):
+class _Indented(NodeTransformer):
     """Says how deep blocks are, which by default are as deep as the first one of the module that they come into."""
 
     def __init__(self, unit: str) -> None:
@@ -62,7 +63,7 @@ class _Indented(cst.CSTTransformer):
         return new
 
 
-class Transformer(cst.CSTTransformer):
+class Transformer(NodeTransformer):
     """Applies `edits`, whose `ast` nodes are found through `nodes`.
 
     `outermost` is the block that holds the chunk's own statements: it may become empty, which `emptied` tells.
@@ -83,6 +84,7 @@ class Transformer(cst.CSTTransformer):
         for edit in edits:
             self.edits.setdefault(id(nodes[edit.node]), []).append(edit)
         self.kept = {id(nodes[hole]) for edit in edits for hole in getattr(edit, "holes", ())}
+        self.named = self.kept | self.edits.keys()
         self.updated: dict[int, Node] = {}
         self.moved: dict[
             int, list[Edit]
@@ -91,7 +93,9 @@ class Transformer(cst.CSTTransformer):
 
     def on_visit(self, node: Node) -> bool:
         """Hand the edits of small statements to the line that holds them."""
-        if isinstance(node, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        if type(node) in LEAVES:
+            return False
+        if isinstance(node, _LINES):
             for small in node.body:
                 edits = self.edits.get(id(small), ())
                 moved: list[Edit] = [
@@ -105,12 +109,14 @@ class Transformer(cst.CSTTransformer):
 
     def on_leave(self, original: Node, updated: Node) -> Left:  # type: ignore[override]
         """`updated` with the edits of `original` made."""
+        if type(original) in LEAVES and id(original) not in self.named:
+            return updated
         if isinstance(original, cst.FormattedString):
             self.quotes.pop()
         if self.fresh:
             updated = with_parentheses(updated, self.fresh)
         result: Left = updated
-        if isinstance(original, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
+        if isinstance(original, _LINES):
             result = self._line(original, updated)
         elif id(original) in self.edits and id(original) not in self.moved:
             result = self._edited(original, updated, self.edits[id(original)])

@@ -9,7 +9,17 @@ import libcst as cst
 Node = cst.CSTNode
 
 
-class Fill(cst.CSTTransformer):
+class NodeTransformer(cst.CSTTransformer):
+    """A transformer of whole nodes: libcst's own looks for a method per attribute of each node, too."""
+
+    def on_visit_attribute(self, node: Node, attribute: str) -> None:
+        """Do nothing."""
+
+    def on_leave_attribute(self, original_node: Node, attribute: str) -> None:
+        """Do nothing."""
+
+
+class Fill(NodeTransformer):
     """Puts expressions where their names stand, in parentheses where they need them."""
 
     def __init__(self, values: Mapping[str, cst.BaseExpression]) -> None:

@@ -246,7 +246,7 @@ _ORDERED: dict[type[ast.AST], Callable[..., Iterator[ast.AST]]] = {
 }
 
 
-_LEAVES = frozenset(
+LEAVES = frozenset(
     {
         cst.Comment,
         cst.EmptyLine,
@@ -268,7 +268,7 @@ def _collect(
     stack: list[cst.CSTNode] = [root]
     while stack:
         node = stack.pop()
-        if type(node) in _LEAVES:  # most nodes are white space or names
+        if type(node) in LEAVES:  # most nodes are white space or names
             kind = _cst_kind(node)
             if kind in found:
                 found[kind].append(node)
