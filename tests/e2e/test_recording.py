@@ -141,9 +141,9 @@ def test_the_same_training_is_proven_with_the_recorded_arguments(
             "nn.GELU()",
             "nn.GELU('tanh')",
             ["numbers", "modules"],
-            "step 1: `2` (GELU, train.py:9): inputs agree to 1e-07, output differs by",
+            "step 1: `2` (GELU, train.py:9): inputs agree to 1e-07, output differs by"
+            " ...; first in `gelu` (train.py:",
         ),
-        ("nn.GELU()", "nn.GELU('tanh')", ["numbers", "modules"], "; first in `gelu` (train.py:"),
         (
             "data =",
             "hook = lambda module, given, output: output.register_hook(lambda g: g * 2) and None\n"
@@ -159,7 +159,8 @@ def test_a_fault_is_blamed_on_the_first_check_that_sees_it(
     script = SCRIPT.replace(old, new)
     report = checked(tmp_path, recording, script)
     assert failed(report) == blamed
-    assert evidence in next(v["detail"] for v in report["verdicts"] if v["name"] == blamed[-1])
+    detail = next(v["detail"] for v in report["verdicts"] if v["name"] == blamed[-1])
+    assert all(part in detail for part in evidence.split(" ...")), detail
 
 
 def test_other_arguments_are_reported(tmp_path: Path, recording: Path) -> None:
