@@ -33,6 +33,7 @@ _MORE = {
     "kernels",
     "lightning",
     "lightning_fabric",
+    "monai",
     "numba",
     "nvitop",
     "peft",

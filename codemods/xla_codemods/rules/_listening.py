@@ -486,7 +486,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: ray.air|ray.air.config|ray.train{ScalingConfig} ray{init remote}; methods: {options}"),
 ("frameworks.accelerate_environment", {'code': 'XLA817', 'name': 'accelerate-environment', 'severity': 'warning', 'effort': 'medium'},
 "calls: os.environ{setdefault update} os{putenv}; references: os{environ}"),
-("frameworks.ignite", {'code': 'XLA818', 'name': 'ignite', 'words': ('ignite',)},
+("frameworks.ignite", {'code': 'XLA818', 'name': 'ignite', 'words': ('ignite', 'monai')},
 "calls: ignite.distributed{Parallel initialize spawn} ignite.engine{create_supervised_evaluator "
 "create_supervised_trainer}; file_checks: {patched}"),
 ("frameworks.torchmetrics", {'code': 'XLA819', 'name': 'torchmetrics', 'severity': 'warning', 'about': 'speed', 'shows_accelerator': False},

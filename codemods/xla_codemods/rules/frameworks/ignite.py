@@ -3,7 +3,8 @@
 ## What it reports
 
 Scripts that use ignite's engines, metrics or handlers without `xla.patch_ignite()`, `amp_mode=`
-of its trainers, and `idist.Parallel`.
+of its trainers, and `idist.Parallel`. Also MONAI's metrics, engines and handlers, which use ignite if
+it is installed.
 
 ## Why it matters on XLA
 
@@ -32,6 +33,20 @@ and pass it to `Engine`.
      trainer = Engine(update)
      accuracy.attach(trainer, "accuracy")
      return trainer
+```
+
+MONAI's metrics gather their values with ignite:
+
+```diff
+ from monai.metrics import DiceMetric
++from xla_migrate import runtime as xla
+
+ def evaluate(model, loader):
++    xla.patch_ignite()
+     dice = DiceMetric(reduction="mean")
+     for image, label in loader:
+         dice(model(image), label)
+     return dice.aggregate()
 ```
 
 Mixed precision of the supervised trainer:
@@ -89,23 +104,31 @@ from ...edits import Edit, Replace
 from ...finding import HIGH, Finding
 from ...rule import Rule
 
-RULE = Rule("XLA818", "ignite", words=("ignite",))
+RULE = Rule("XLA818", "ignite", words=("ignite", "monai"))
 
 _OLD = "ignite uses names that torch_xla removed, and raises an exception: call `xla.patch_ignite()` first"
 _MIXED = "ignite has no mixed precision on XLA, and raises an exception: compute in float32 there, or write the step with `xla.autocast()` and pass it to `Engine`"
 _BACKEND = "NCCL fails on XLA: start the processes with `xla.launch`, and call `xla.patch_ignite()` in each"
-_MADE = ("ignite.engine.", "ignite.metrics.", "ignite.handlers.", "ignite.contrib.")
+_OF_MONAI = "MONAI uses ignite if it is installed, and ignite uses names that torch_xla removed: call `xla.patch_ignite()` first"
+_PARTS = ("contrib.", "engine.", "handlers.", "metrics.")
+_MADE = (
+    *(f"ignite.{part}" for part in _PARTS),
+    "monai.engines.",
+    "monai.handlers.",
+    "monai.metrics.",
+)
 
 
 @RULE.file
 def patched(script: Script) -> Iterator[Finding]:
-    """Before engines, metrics and handlers, on every way that leads to them."""
+    """Report engines, metrics and handlers that may be made before `xla.patch_ignite()` is called."""
     calls = [(c, script.dotted(c.func, scope) or "") for c, scope in script.index.of(ast.Call)]
     made = {dotted for _, dotted in calls if dotted.startswith(_MADE)}
     for call, dotted in calls:
         edit = patched_before(script, call, "patch_ignite", made) if dotted in made else None
         if edit is not None:
-            yield RULE.finding(script, call, _OLD, edit)
+            message = _OF_MONAI if dotted.startswith("monai.") else _OLD
+            yield RULE.finding(script, call, message, edit)
 
 
 @RULE.call("ignite.engine.create_supervised_trainer", "ignite.engine.create_supervised_evaluator")

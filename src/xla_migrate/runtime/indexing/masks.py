@@ -139,6 +139,16 @@ def masked_share(
 ) -> torch.Tensor:
     """``comparison(one[mask], other[mask]).float().mean()`` without reading the mask: see `masked_count`.
 
+    Args:
+        comparison: As for `masked_count`.
+        one: As for `masked_count`.
+        other: As for `masked_count`.
+        mask: As for `masked_count`.
+        broadcast: As for `masked_count`.
+
+    Returns:
+        The share of elements under the mask for which the comparison is true; NaN if there are none.
+
     Example:
         >>> found = torch.tensor([4, 2, 3], device=device)
         >>> labels = torch.tensor([4, 1, -100], device=device)
