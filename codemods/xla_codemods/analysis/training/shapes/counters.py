@@ -63,6 +63,14 @@ class Counters:
         """True if there is such a loop at all."""
         return bool(self.loops)
 
+    @property
+    def keeps_any(self) -> bool:
+        """True if an object of the file keeps a number that its methods move on."""
+        index = self.script.index
+        targets: list[ast.expr] = [augment.target for augment, _ in index.of(ast.AugAssign)]
+        targets += [target for assign, _ in index.of(ast.Assign) for target in assign.targets]
+        return any(isinstance(t, ast.Attribute) and self._is_kept(t) for t in targets)
+
     def changes(self, node: ast.expr) -> bool:
         """Return True if `node` is a number that counts turns or is drawn in each, or is computed from one."""
         return any(map(self.is_counter, reach([node], self.parts)))

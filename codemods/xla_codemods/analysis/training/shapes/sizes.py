@@ -57,7 +57,7 @@ def changing_sizes(script: Script) -> list[Size]:
 
 def _changing_sizes(script: Script) -> Iterator[Size]:
     sizes = script.cached(Sizes)
-    if not (sizes.counters.any or in_each_step(script)):
+    if not (sizes.counters.any or sizes.counters.keeps_any):
         return
     known: set[tuple[FunctionNode | None, str, int]] = set()
     for node in in_each_step(script):
