@@ -50,7 +50,7 @@ class Callers:
     def __init__(self, project: Project, index: Index, follows: bool = True) -> None:
         self.project, self.index, self._follows = project, index, follows
         self._calls: dict[FunctionNode, list[Call]] = {}
-        self._names: dict[str, set[str]] = {}
+        self._names: dict[str, tuple[set[str], frozenset[str]]] = {}
 
     def passed(self, name: str, function: FunctionNode) -> Iterator[Value]:
         """Yield the values that the calls pass for the parameter `name` of `function`.
@@ -233,8 +233,7 @@ class Callers:
         owner, modules = self._owner(function), self.project.modules
         if not owner or function.name.startswith("__"):
             return
-        names = self._held_as(owner)
-        having = frozenset[str]().union(*map(modules.with_word, names))
+        names, having = self._held_as(owner)
         for other in sorted(having & modules.with_word(function.name)):
             index = modules.whole(other)
             for call, _ in index.calls_of(function.name) if index is not None else ():
@@ -244,14 +243,16 @@ class Callers:
                     if any(isinstance(p, ast.Attribute) and p.attr in names for p in places):
                         yield Call(call, index, call)
 
-    def _held_as(self, owner: str) -> set[str]:
-        """Return the names that the objects of the class `owner` are bound to in other modules."""
+    def _held_as(self, owner: str) -> tuple[set[str], frozenset[str]]:
+        """Return the names that objects of the class `owner` are bound to in other modules, and the modules with these names."""
         if owner not in self._names:
-            self._names[owner] = {
+            names = {
                 name
                 for other, index in self._of_training(owner)
                 for name in _instances(self._calls_of(owner, other, index), index)
             }
+            with_word = self.project.modules.with_word
+            self._names[owner] = names, frozenset[str]().union(*map(with_word, names))
         return self._names[owner]
 
     def _is_in_a_hook(self, call: Call) -> bool:
@@ -298,8 +299,8 @@ class Callers:
     ) -> Iterator[tuple[str, Index]]:
         """Yield the modules, of those `among`, that import this one and contain `name`."""
         modules = self.project.modules
-        for other in sorted(modules.graph.users(self.project.path)):
-            if other in modules.with_word(name) and (among is None or other in among):
+        for other in sorted(modules.graph.users(self.project.path) & modules.with_word(name)):
+            if among is None or other in among:
                 index = modules.whole(other)
                 if index is not None:
                     yield other, index
