@@ -143,9 +143,8 @@ from collections.abc import Iterator
 from ...analysis.cuda_names import Import
 from ...analysis.frameworks.configurations import elsewhere, place, written_out
 from ...analysis.frameworks.deepspeed import asked
-from ...analysis.nodes import FUNCTIONS
 from ...analysis.script import Script
-from ...analysis.syntax import keyword, root_of
+from ...analysis.syntax import identifiers, keyword, root_of
 from ...catalog import covering, lookup
 from ...edits import Edit, ReplaceStatement
 from ...fallback import leftovers
@@ -187,16 +186,22 @@ def deepspeed(script: Script, unhandled: Unhandled) -> Iterator[Finding]:
 
 def _is_of_a_branch(script: Script, node: ast.expr | Import) -> bool:
     """Return True if a condition decides whether `node` runs, or if a function imports it when it is called."""
+    if _is_conditional(script, node):
+        return True
     if isinstance(node, Import):
-        return _is_inside(script, node, ast.If, *FUNCTIONS)
+        return script.function(node) is not None
     imports = [b.node for b in script.bindings(root_of(node)) if b.how == "import"]
-    return _is_inside(script, node, ast.If, ast.IfExp) or (
-        bool(imports) and all(_is_inside(script, one, *FUNCTIONS) for one in imports)
+    return bool(imports) and all(script.function(one) is not None for one in imports)
+
+
+def _is_conditional(script: Script, node: ast.AST) -> bool:
+    """Return True if `node` is in a branch, except that of `if __name__ == "__main__":`."""
+    return any(
+        isinstance(around, (ast.If, ast.IfExp))
+        and child is not around.test
+        and "__name__" not in identifiers(around.test)
+        for child, around in script.upward(node)
     )
-
-
-def _is_inside(script: Script, node: ast.AST, *kinds: type[ast.AST]) -> bool:
-    return any(isinstance(around, kinds) for around in script.ancestors(node))
 
 
 def _makes_an_engine(script: Script, named: set[str]) -> bool:

@@ -372,7 +372,15 @@ def test_branches_without_a_counterpart_make_the_fix_unsafe(part: str) -> None:
     assert after == source.replace("import deepspeed\n", f"from {HOME} import deepspeed\n", 1)
 
 
-@pytest.mark.parametrize("part", [f"model = {MOE}\n", f"{SPLIT}\nsplit(model)\n"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        f"model = {MOE}\n",
+        f"{SPLIT}\nsplit(model)\n",
+        "if deepspeed.moe.utils.is_moe_param(model):\n    print(model)\n",
+        f'if __name__ == "__main__":\n    model = {MOE}\n',
+    ],
+)
 def test_parts_without_a_counterpart_that_always_run_prevent_the_fix(part: str) -> None:
     source = f"import deepspeed\n\nmodel, config = object(), {{}}\n{part}{BUILD}"
     assert all(f.safety is None for f in check(source.encode(), Options()))
