@@ -421,6 +421,14 @@ class Inference:
         stored = held(self.file, dictionary, ANY)
         return join(*(self.value(value, index.scope(value)) for value in stored))
 
+    def stored(self, dictionary: ast.expr) -> Value:
+        """Return what is stored under any key of `dictionary`."""
+        value = self.value(dictionary, self.file.index.scope(dictionary))
+        if value.fields is None:
+            return UNKNOWN
+        known = [*value.fields.values(), *filter(None, [value.element])]
+        return join(*known) if known else self.entry(dictionary)
+
     def appended(self, values: ast.expr) -> Value:
         """Return an element of the list `values`, which is created empty."""
         index = self.file.index

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
-from ...flow.containers import ANY, held
+from ...flow.containers import ANY, elements, held
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ACCEL, HOST, TENSOR, UNKNOWN, Value, for_others
@@ -376,10 +376,12 @@ def _last_part(node: ast.Attribute | ast.Subscript) -> str:
 def _has_tensors(spread: ast.expr, home: Index) -> bool:
     """Return True if a value of the dictionary `spread` is a tensor, or if it is called losses and nothing is known."""
     value = home.value(spread)
-    known = [*(value.fields or {}).values(), *([value.element] if value.element else [])]
-    if any(each.has(TENSOR) for each in known):
+    if home.inference.stored(spread).has(TENSOR):
         return True
-    return _is_called_losses(spread, home) and not value.fields
+    values = spread.values if isinstance(spread, ast.Dict) else []
+    names = [value for value in values if isinstance(value, ast.Name)]
+    entries = [each for name in names for each in (name, *elements(home, name))] or [spread]
+    return not value.fields and any(_is_called_losses(each, home) for each in entries)
 
 
 def _is_called_losses(spread: ast.expr, home: Index) -> bool:

@@ -62,6 +62,10 @@ def _found(test: str, line: str, meters: str = METERS) -> list[int]:
             "logger.update(**{k: v.detach().mean() for k, v in {'a': torch.ones(3, device=device)}.items()})",
             [11],
         ),
+        (ASKED, "for k, v in losses.items(): logger.update(**{k: v})", [11]),
+        (ASKED, "d = {'a': loss}\n        for k, v in d.items(): logger.update(**{k: v})", [11]),
+        (ASKED, "for k in losses: logger.update(**{k: losses[k]})", [11]),
+        (ASKED, "for k, v in model.sizes.items(): logger.update(**{k: v})", []),
         ("torch.is_tensor(v) and k != 'lr'", "logger.update(loss=loss.detach())", [11]),
         ("isinstance(v, (torch.Tensor, torch.nn.Parameter))", "logger.update(loss=loss)", [11]),
         # for which the tensor is handed over

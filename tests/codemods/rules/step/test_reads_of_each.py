@@ -267,3 +267,42 @@ def test_lambdas_that_are_called_for_each_element(line: str) -> None:
 def test_lambdas_that_compare_numbers_read_nothing() -> None:
     assert not _read("order = sorted(names, key=lambda name: name.item())")
     assert not _read("order = sorted({'a': loss}, key=lambda name: name.lower())")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "high = dict(filter(lambda kv: kv[1] > 1, parts.items()))",
+        "bad = list(filter(torch.isnan, parts.values()))",
+        "bad = list(filter(None, [v.isnan() for v in parts.values()]))",
+        "worst = max(parts, key=parts.get)",
+        "worst = min(parts, key=parts.__getitem__)",
+        "name = max(parts.items(), key=operator.itemgetter(1))[0]",
+        "name, value = min(parts.items(), key=itemgetter(1))",
+        "order = sorted(parts.items(), key=lambda kv: (kv[1], kv[0]))",
+        "two = heapq.nlargest(2, parts, key=parts.get)",
+        "bad = any(map(torch.isnan, parts.values()))",
+        "bad = any(map(lambda v: v > 3, parts.values()))",
+        "kept = {k: v for k, v in parts.items()}\nworst = max(kept, key=kept.get)",
+        "kept = {}\nkept[x] = loss\nworst = max(kept, key=kept.get)",
+        "order = list(parts)\norder.sort(key=parts.get)",
+    ],
+)
+def test_functions_that_compare_tensors(line: str) -> None:
+    (message,) = _read("import heapq\nparts = {'a': loss, 'b': out.mean()}\n" + line)
+    assert "of tensors reads each of them from the device" in message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "chosen = dict(filter(lambda kv: kv[0] != 'a', parts.items()))",
+        "chosen = list(filter(None, names))",
+        "first = min(parts.items(), key=itemgetter(0))",
+        "shapes = {'a': out.shape[0]}\nlargest = max(shapes, key=shapes.get)",
+        "order = sorted(parts, key=str.lower)",
+        "values, indices = out.sort()",
+    ],
+)
+def test_functions_that_compare_no_tensors(line: str) -> None:
+    assert not _read("parts = {'a': loss, 'b': out.mean()}\n" + line)

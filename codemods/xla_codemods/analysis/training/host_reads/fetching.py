@@ -19,17 +19,16 @@ from ...syntax import is_literal, is_off, keyword, name_of, unparsed
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_one_number_of_what_is_given, is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
-from ..tensors.returned_tensors import tensor_arguments
 from ..turns import evaluating, in_each_step, in_each_turn, of_frameworks
 from .formatted import is_text
 from .plan import Outcome, plan
+from .tested import asks, elements_of, tests_each
 
 # Methods that tensors alone have, and that fetch.
 _METHODS = frozenset({"item", "tolist", "cpu"})
 # Builtins that look at the value of a tensor.
 _BUILTINS = frozenset("bool float format int print range repr round str".split())
 _EXTREMES = frozenset({"max", "min"})  # of several values: each is compared
-_OF_ALL = frozenset({"all", "any", "max", "min", "sorted"})  # look at each value of one iterable
 _MAPPED = frozenset(
     {"bool", "float", "int", "item", "str", "tolist"}
 )  # `map(torch.Tensor.item, xs)`
@@ -54,7 +53,6 @@ _LIGHTNINGS = Outcome(obstacle="Lightning runs the step")
 # What may read a tensor from the device.
 _TESTS = (ast.If, ast.While, ast.IfExp, ast.Assert)
 _OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.Slice, ast.Subscript, ast.UnaryOp)
-_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 _READING = frozenset((*_TESTS, *_OPERATIONS, ast.FormattedValue, ast.comprehension))
 
 
@@ -124,11 +122,11 @@ def _is_no_tensor_there(script: Script, node: ast.AST) -> bool:
         test, other = test.operand, around.body
     match node, test:
         case ast.Call(func=ast.Name(), args=[given, *_]), ast.Call(func=func, args=[v, *kind]):
-            asks = name_of(func)
-            is_kind = asks == "isinstance" and any("Tensor" in unparsed(k) for k in kind)
+            test_name = name_of(func)
+            is_kind = test_name == "isinstance" and any("Tensor" in unparsed(k) for k in kind)
             return (
                 other is node
-                and (asks == "is_tensor" or is_kind)
+                and (test_name == "is_tensor" or is_kind)
                 and unparsed(v) == unparsed(given)
             )
     return False
@@ -175,13 +173,13 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
             ):
                 yield "an index that is a tensor is read from the device"
         case ast.comprehension(ifs=tests):
-            if any(_asks(script, test) for test in tests):
+            if any(asks(script, test) for test in tests):
                 yield "a condition on a tensor reads it from the device"
         case ast.BoolOp(values=values) if not _is_asked(script, node):
-            if any(_asks(script, value) for value in values[:-1]):
+            if any(asks(script, value) for value in values[:-1]):
                 yield "`and` or `or` with a tensor reads it from the device"
         case ast.UnaryOp(op=ast.Not(), operand=operand) if not _is_asked(script, node):
-            if _asks(script, operand):
+            if asks(script, operand):
                 yield "`not` of a tensor reads it from the device"
         case ast.Compare(left=left, comparators=[*others, _]) if others and not _is_asked(
             script, node
@@ -201,7 +199,7 @@ def reads_of(script: Script, node: ast.AST) -> Iterator[str]:
         case (
             ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test)
         ):
-            if _asks(script, test):
+            if asks(script, test):
                 yield "a condition on a tensor reads it from the device"
 
 
@@ -247,31 +245,6 @@ def _each(nodes: Iterable[ast.expr]) -> Iterator[ast.expr]:
         yield node.value if isinstance(node, ast.Starred) else node
 
 
-def _asks(script: Script, test: ast.expr) -> bool:
-    """True if the truth of `test` is that of a tensor."""
-    if isinstance(test, ast.BoolOp):
-        return any(_asks(script, value) for value in test.values)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _asks(script, test.operand)
-    if isinstance(test, ast.Compare):
-        if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in test.ops):
-            return False
-        is_order = all(isinstance(op, _ORDERS) for op in test.ops)
-        sides = (test.left, *test.comparators)
-        return any(_is_read(script, s) or (is_order and _is_returned(script, s)) for s in sides)
-    return _is_read(script, test)
-
-
-def _is_returned(script: Script, node: ast.expr) -> bool:
-    """True if `node`, whose size is compared, is a tensor on the device that a function of any module computes."""
-    return bool(tensor_arguments(script, node)) and may_be_read(script, node)
-
-
-def _is_read(script: Script, node: ast.expr) -> bool:
-    """True if the truth of `node`, or what it is compared with, is read from the device."""
-    return is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node)
-
-
 def _is_converted(script: Script, function: str, node: ast.expr) -> bool:
     """True if `node` is a tensor on the device; for `float`, which takes no None, it may be None elsewhere."""
     kinds = script.value(node).kinds - {NONE}
@@ -289,7 +262,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         if is_literal(given, True):
             yield "`error_if_nonfinite` reads the norm from the device"
     elif dotted in LISTS_TO_TENSORS:
-        if call.args and any(is_device_tensor(script, e) for e in _elements(call.args[0])):
+        if call.args and any(is_device_tensor(script, e) for e in elements_of(call.args[0])):
             yield f"`{dotted}` of a list of tensors reads each of them from the device"
     elif dotted in _INVERSES:
         if call.args and may_be_read(script, call.args[0]):
@@ -301,21 +274,19 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     elif (fetched := _read_by_lambda(script, call)) is not None:
         if may_be_read(script, fetched):
             yield f"`{unparsed(func)}` reads from the device"
+    elif tests_each(script, call):
+        yield f"`{name_of(func)}` of tensors reads each of them from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         match call:
             case ast.Call(func=ast.Name(id="map"), args=[called, several]):
-                parts = _elements(several)
+                parts = elements_of(several)
                 if name_of(called) in _MAPPED and (
                     any(is_device_tensor(script, part) for part in parts)
                     or holds_device_tensors(script, several)
                 ):
                     yield f"`map({unparsed(called)}, ...)` reads each tensor from the device"
         is_value = func.id in _BUILTINS or (func.id in _EXTREMES and len(call.args) > 1)
-        if func.id in _OF_ALL and len(call.args) == 1:
-            looked_at = _looked_at(call)
-            if any(_asks(script, v) or holds_device_tensors(script, v) for v in looked_at):
-                yield f"`{func.id}` of tensors reads each of them from the device"
-        elif is_value and any(_is_converted(script, func.id, value) for value in _each(call.args)):
+        if is_value and any(_is_converted(script, func.id, value) for value in _each(call.args)):
             yield f"`{func.id}` of a tensor reads it from the device"
     elif isinstance(func, ast.Attribute):
         if func.attr == "format" and isinstance(func.value, ast.Constant):
@@ -351,26 +322,6 @@ def _keeps(script: Script, func: ast.Attribute) -> bool:
     """`self.log("loss", loss)` of a LightningModule, which reads now and then."""
     named = isinstance(func.value, ast.Name) and func.value.id == "self"
     return named and func.attr in {"log", "log_dict"} and is_lightnings(script, func)
-
-
-def _elements(given: ast.expr) -> list[ast.expr]:
-    """`[a, b]`, `[x[i] for i in ...]`, and lists of such."""
-    match given:
-        case ast.List(elts=parts) | ast.Tuple(elts=parts):
-            return [inner for part in parts for inner in (_elements(part) or [part])]
-        case ast.ListComp(elt=element):
-            return _elements(element) or [element]
-    return []
-
-
-def _looked_at(call: ast.Call) -> list[ast.expr]:
-    """What `any(x > 1 for x in xs)`, `max([a, b])`, `any(xs)` and `max(xs, key=lambda x: x[0])` look at, one by one."""
-    (given,) = call.args
-    if (key := keyword(call, "key")) is not None:
-        return [key.body] if isinstance(key, ast.Lambda) else []
-    if isinstance(given, (ast.GeneratorExp, ast.SetComp)):
-        return [given.elt]
-    return _elements(given) or [given]
 
 
 def _indices(index: ast.expr) -> list[ast.expr]:

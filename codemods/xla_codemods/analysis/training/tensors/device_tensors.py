@@ -76,11 +76,17 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
 def holds_device_tensors(script: Script, node: ast.expr) -> bool:
     """True if all elements of `node` are tensors on the accelerator: `losses.values()`. The elements of a dict are keys."""
     value = script.value(node)
-    element = value.element
-    if element is None or value.fields is not None or not element.has(TENSOR):
+    if value.element is None or value.fields is not None:
         return False
-    is_there = element.has(ACCEL) or _is_computed(script, node, element)
-    return is_there and not element.kinds & {*_OTHERS, BATCH} and not element.items
+    return are_device_tensors(script, node, value.element)
+
+
+def are_device_tensors(script: Script, node: ast.expr, value: Value) -> bool:
+    """Return True if `value`, which `node` holds, is a tensor on the accelerator for sure."""
+    if not value.has(TENSOR):
+        return False
+    is_there = value.has(ACCEL) or _is_computed(script, node, value)
+    return is_there and not value.kinds & {*_OTHERS, BATCH} and not value.items
 
 
 def _reduced(script: Script, node: ast.expr) -> ast.expr | None:
