@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import partial
 
+from ....flow.closure import all_ends
+from ....flow.edges import sources
+from ....patterns import Pattern
+from ...inference.values import ARRAY, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...script import Script
 from ...syntax import caught, name_of
+from ..tensors.device_tensors import is_device_tensor
 from .formatted import is_text
 from .functions import is_tried
 
@@ -192,6 +198,24 @@ def is_caught(script: Script, node: ast.AST) -> bool:
     return False
 
 
+def is_of_tensors(script: Script, other: ast.expr) -> bool:
+    """Return True if a number that is computed with `other` becomes a tensor or array."""
+    value = script.value(other)
+    if all_ends([other], partial(sources, script), _is_called_a_count):
+        return False  # with a tensor, the deferred number waits: the result is the same
+    return value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(script, other)
+
+
+def _is_called_a_count(node: ast.expr) -> bool:
+    """Return True for `data.num_graphs`, `graph.num_nodes()` and `batch["n_tokens"]`."""
+    match node:
+        case ast.Call(func=func, args=[]):
+            node = func
+        case ast.Subscript(slice=ast.Constant(value=str(key))):
+            return _COUNT.search(key) is not None
+    return isinstance(node, ast.Attribute) and _COUNT.search(node.attr) is not None
+
+
 def kept_extreme(script: Script, test: ast.Compare) -> tuple[ast.If, str, ast.expr] | None:
     """Return the statement, its replacement and the new value for `if value > best: best = value`.
 
@@ -227,6 +251,7 @@ def _is_fixed(value: ast.expr) -> bool:
     return isinstance(value, ast.Name)
 
 
+_COUNT = Pattern(r"^(?:n|num)_|_(?:count|len|size)$")
 _TO_TEXT = frozenset({"ascii", "format", "repr", "str"})
 _OF_NUMBERS = frozenset({"abs", "float", "int", "max", "min", "round"})
 _OF_TEXTS = frozenset({"center", "ljust", "rjust"})

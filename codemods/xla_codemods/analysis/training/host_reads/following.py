@@ -17,10 +17,10 @@ from ...inference.values import ARRAY, TENSOR
 from ...nodes import walk
 from ...script import Script
 from ...syntax import root_of
-from ..tensors.device_tensors import is_device_tensor
 from .computing import (
     is_caught,
     is_function_of_numbers,
+    is_of_tensors,
     is_printed,
     kept_extreme,
     number_around,
@@ -107,7 +107,7 @@ def _next(deferral: Deferral, use: ValueUse) -> list[ValueUse]:
                     break
                 if isinstance(op, _FAILING) and is_caught(script, parent):
                     return _resolve(deferral, use, "exceptions of its arithmetic are caught")
-                if _is_of_tensors(script, right if node is left else left):
+                if is_of_tensors(script, right if node is left else left):
                     return _resolve(deferral, use, "it is computed with a tensor or array")
             case ast.Call() if in_steps and not is_text_ and _is_computed(script, parent):
                 deferral.computed.add(parent)
@@ -142,11 +142,6 @@ def _is_computed(script: Script, call: ast.Call) -> bool:
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Return():
             return is_function_of_numbers(script, call)
     return False
-
-
-def _is_of_tensors(script: Script, other: ast.expr) -> bool:
-    value = script.value(other)
-    return value.has(TENSOR) or value.has(ARRAY) or is_device_tensor(script, other)
 
 
 def _position(literal: ast.expr, node: ast.expr) -> tuple[int, int] | None:
