@@ -22,8 +22,10 @@ import sqlite3
 import statistics
 import string
 import struct
+import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,15 @@ def saved_by_the_runtime(number: Any) -> Any:
     xla.save({"losses": [number], "loss": number}, stream)
     stream.seek(0)
     return torch.load(stream, weights_only=True)
+
+
+def changed_in_place(number: Any) -> Any:
+    array, whole = np.ones(2), np.ones((2, 2), np.float32)
+    alias, row = array, whole[0]
+    array += number
+    row *= number
+    row[1:] -= number
+    return alias, whole
 
 
 def matched(number: Any) -> str:
@@ -163,6 +174,7 @@ USES: dict[str, Callable[[Any], Any]] = {
     "numpy's arrays": lambda n: (np.asarray(n), np.array([[n, 1], [2, n]]), np.full(2, n)),
     "numpy's arithmetic": lambda n: (np.ones(2) * n, n / np.ones(2), np.ones(2) < n, np.exp(n)),
     "numpy's statistics": lambda n: (np.mean([n, 2.0]), np.maximum(n, 0), np.isnan(n), np.isscalar(n)),
+    "an array in place": changed_in_place,
     "an element of an array": lambda n: filled(np.zeros(2), n),
     "methods": lambda n: (n.as_integer_ratio(), n.real, n.imag, n.conjugate()),
     "divmod": lambda n: (divmod(n, 2), divmod(7, n), float(pow(n, 2)), float(n // 2), float(7 % n)),
@@ -210,6 +222,41 @@ def test_a_default_device_holds_for_constructors_of_torch(monkeypatch: pytest.Mo
     libraries._teach_torch()
     with torch.device("meta"):
         assert all(f([1.0]).is_meta for f in (torch.tensor, torch.as_tensor, torch.asarray))
+
+
+def test_columns_of_pandas_are_of_numbers(
+    marked: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pandas is no dependency of the tests; these are the methods that take values."""
+    given: list[Any] = []
+
+    class Frame:
+        loc = iloc = at = iat = property(lambda self: Indexer())
+
+        def __init__(self, data: Any, columns: Any = None) -> None:
+            given.append(data)
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            given.append(value)
+
+    class Series(Frame):
+        pass
+
+    class Indexer:
+        def __setitem__(self, key: Any, value: Any) -> None:
+            given.append(value)
+
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=Frame, Series=Series))
+    libraries._teach_pandas()
+    given.clear()
+    number = xla.item(torch.ones((), device=marked))
+    assert type(number) is Number
+    frame: Any = Frame([{"loss": number}], columns=["loss"])
+    frame["loss"] = number
+    frame.loc[0] = [1, number]
+    Series({"a": number})
+    assert repr(given) == "[[{'loss': 1.0}], 1.0, [1, 1.0], {'a': 1.0}]"
+    assert not any(type(value) is Number for value in (given[1], given[2][1], given[3]["a"]))
 
 
 def test_a_saved_object_is_not_changed(marked: torch.device) -> None:

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import json.encoder
 import statistics
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -92,6 +93,30 @@ def _teach_yaml() -> None:
     base.represent_data = represent_data
 
 
+def _teach_pandas() -> None:
+    """Pandas chooses the type of a column by the exact types of its values: a deferred number would make it `object`.
+
+    Importing pandas takes long, so only a script that has imported it needs this.
+    """
+    if "pandas" not in sys.modules:
+        return
+    frame, series = sys.modules["pandas"].DataFrame, sys.modules["pandas"].Series
+    example = series([0.0])
+    indexers = [type(getattr(example, name)) for name in ("loc", "iloc", "at", "iat")]
+    for kind in (frame, series):
+        kind.__init__ = _with_known_arguments(kind.__init__)
+    for kind in (frame, series, *indexers):
+        kind.__setitem__ = _with_known_arguments(kind.__setitem__)
+
+
+def _with_known_arguments(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self, *map(resolved, args), **resolved(kwargs))
+
+    return called
+
+
 def _teach_torch() -> None:
     """`torch.tensor` and its like ask no `__torch_function__`; a file of `torch.save` must load with `weights_only`."""
     # A default device knows constructors by identity: torch lists them before they are replaced.
@@ -123,4 +148,4 @@ def _resolving_after_failure(function: Callable[..., Any]) -> Callable[..., Any]
     return made
 
 
-queue.at_first_use += [_teach_json, _teach_statistics, _teach_yaml, _teach_torch]
+queue.at_first_use += [_teach_json, _teach_statistics, _teach_yaml, _teach_pandas, _teach_torch]

@@ -22,7 +22,6 @@ class Number:
     """A deferred number; see `reading.item`. To everything but arithmetic it is a Python number."""
 
     __slots__ = ("_operands", "_operation", "_place", "_source", "_value")
-    __array_priority__ = 1.0  # numpy's numbers leave arithmetic with it to it
 
     def __init__(
         self,
@@ -89,6 +88,13 @@ class Number:
         import numpy as np
 
         return np.asarray(self.wait(), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **more: Any) -> Any:
+        """Compute with numpy's numbers later, and with its arrays at once: `array += number` changes the array itself."""
+        operation = _UFUNCS.get(ufunc.__name__)
+        if operation is not None and method == "__call__" and not more:
+            return compute(operation, *inputs)
+        return getattr(ufunc, method)(*map(_known, inputs), **more)
 
     @classmethod
     def __torch_function__(
@@ -169,6 +175,15 @@ def compute(operation: Callable[..., Any], *operands: Any) -> Any:
 
 
 _NUMBERS = (Number, int, float, str)  # texts are joined by +
+_UFUNCS = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+}
 _BINARY = "add sub mul truediv floordiv mod pow".split()
 _BITS = (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
 _UNARY = "neg pos abs".split()
