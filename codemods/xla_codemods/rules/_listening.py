@@ -37,7 +37,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "transformers|transformers.utils.import_utils|transformers.utils{is_torch_cuda_available}; calls: "
 "torch.accelerator{current_device_idx current_device_index} torch.cuda{_lazy_init init "
 "is_avaialble is_availble is_avaliable}; references: torch.cuda{_initialized} torch{has_cuda} "
-"torch.version{cuda}; named: Call{hasattr}"),
+"torch.version{cuda}; named: Call{hasattr}; file_checks: {chosen}"),
 ("device.set_device", {'code': 'XLA103', 'name': 'set-device', 'of_what_runs': True},
 "both: torch.accelerator{set_device_idx set_device_index} torch.cuda{set_device}; calls: "
 "torch.accelerator{device_index} torch.cuda{device device_of}"),
@@ -50,7 +50,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: torch{device}; methods: {to to_empty}; named: keyword{device}; nodes: {Assign}; "
 "file_checks: {handed}"),
 ("device.device_test", {'code': 'XLA107', 'name': 'device-test', 'of_what_runs': True},
-"methods: {startswith}; named: Attribute{is_cuda on_gpu}; nodes: {Compare}"),
+"methods: {startswith}; named: Attribute{is_cuda on_gpu}; nodes: {Compare}; file_checks: {chosen}"),
 ("device.typed_tensor", {'code': 'XLA108', 'name': 'typed-tensor', 'of_what_runs': True},
 "both: torch.cuda{BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor "
 "HalfTensor IntTensor LongTensor ShortTensor}; methods: {type}; nodes: {Compare}"),

@@ -90,6 +90,7 @@ from ...analysis.training.tensors.chosen_half import (
     half_chosen_by,
     sets_half_flag,
 )
+from ...analysis.training.tensors.half_on_xla import chosen_for_cuda_alone
 from ...edits import Replace, remove
 from ...finding import UNSAFE, WARNING, Finding
 from ...flow.closure import reach
@@ -129,6 +130,18 @@ _HALF = (
     "is False on an XLA host, so float16 is not chosen there: for mixed precision choose bfloat16 with"
     " `xla.is_available()`"
 )
+_HALF_THEN = "after the fix of XLA208 float16 is not chosen on XLA: for mixed precision choose bfloat16 there"
+
+
+@RULE.file
+def chosen(script: Script) -> Iterator[Finding]:
+    """`if use_cuda: model.half()`, which XLA208 makes a test for CUDA."""
+    if script.accelerated:
+        for test, edits in chosen_for_cuda_alone(script):
+            if not isinstance(test, ast.Compare):
+                yield RULE.finding(
+                    script, test, _HALF_THEN, *edits, safety=UNSAFE, severity=WARNING
+                )
 
 
 @RULE.call(*_AVAILABLE)

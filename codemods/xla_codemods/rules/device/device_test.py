@@ -165,6 +165,7 @@ from ...analysis.training.tensors.chosen_half import (
     half_chosen_by,
     sets_half_flag,
 )
+from ...analysis.training.tensors.half_on_xla import chosen_for_cuda_alone
 from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import MethodCall, Rule
@@ -179,6 +180,21 @@ _HALF = (
     "this test for CUDA is False on XLA, so float16 is not chosen there: for mixed precision choose"
     " bfloat16 with `xla.is_accelerator`"
 )
+_HALF_THEN = (
+    "after the fix of XLA208 this test is False on XLA, so float16 is not chosen there: for mixed precision"
+    " choose bfloat16"
+)
+
+
+@RULE.file
+def chosen(script: Script) -> Iterator[Finding]:
+    """`half = device.type != "cpu"`, which XLA208 makes a test for CUDA."""
+    if script.accelerated:
+        for test, edits in chosen_for_cuda_alone(script):
+            if isinstance(test, ast.Compare):
+                yield RULE.finding(
+                    script, test, _HALF_THEN, *edits, safety=UNSAFE, severity=WARNING
+                )
 
 
 @RULE.node(ast.Attribute, named=("is_cuda",))

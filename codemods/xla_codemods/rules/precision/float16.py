@@ -100,7 +100,11 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import keyword, name_of
 from ...analysis.training.tensors.chosen_half import DECIDING, bfloat16_instead
-from ...analysis.training.tensors.half_on_xla import halves_on_xla, is_true_on_xla
+from ...analysis.training.tensors.half_on_xla import (
+    halves_on_xla,
+    is_for_cuda_alone,
+    is_true_on_xla,
+)
 from ...analysis.training.tensors.kept_half import (
     bfloat16_for,
     converted_to,
@@ -190,17 +194,21 @@ def chosen(script: Script) -> Iterator[Finding]:
                 yield RULE.finding(script, value, _MESSAGE, *edits, safety=UNSAFE)
 
 
-def _is_decided(script: Script, node: ast.AST) -> bool:
-    """Return True if a test around `node` tests for float16 or for a tensor's type, or is reported by itself.
+def _is_decided(script: Script, node: ast.expr) -> bool:
+    """Return True if a test around `node` tests for float16, a tensor's type or CUDA, or is reported by itself.
 
     An option for float16 on CUDA alone decides nothing where its test for CUDA has become one that XLA passes.
     """
     is_reported = any(node in found.values for found in script.cached(halves_on_xla))
-    return is_reported or any(
-        isinstance(ancestor, (ast.If, ast.IfExp))
-        and DECIDING.search(script.segment(ancestor.test)) is not None
-        and not is_true_on_xla(script, ancestor.test)
-        for ancestor in script.ancestors(node)
+    return (
+        is_reported
+        or is_for_cuda_alone(script, node)
+        or any(
+            isinstance(ancestor, (ast.If, ast.IfExp))
+            and DECIDING.search(script.segment(ancestor.test)) is not None
+            and not is_true_on_xla(script, ancestor.test)
+            for ancestor in script.ancestors(node)
+        )
     )
 
 

@@ -247,8 +247,12 @@ def _is_precision(script: Script, part: ast.AST) -> bool:
             ast.Assign(value=value) | ast.Return(value=ast.expr() as value) | ast.Expr(value=value)
         ):
             return _is_precision(script, value)
-        case ast.Call(func=ast.Attribute(attr="half" | "float" | "bfloat16"), args=[], keywords=[]):
-            return True
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="half" | "float" | "bfloat16"),
+            args=[],
+            keywords=[],
+        ):
+            return not isinstance(owner, ast.Call)  # `x.cuda().half()` also moves the tensor
         case ast.Constant(value=str() | None):
             return True
         case ast.Name() | ast.Attribute():

@@ -16,9 +16,11 @@ from ...script import Script
 from ...syntax import is_literal
 from .chosen_half import (
     Choice,
+    bfloat16_instead,
     branches,
     choice_by,
     chosen_in,
+    half_chosen_by,
     half_chosen_by_flag,
     has_half,
 )
@@ -41,6 +43,30 @@ def halves_on_xla(script: Script) -> list[HalfOnXla]:
     found = [*_chosen(script), *_by_flags(script)]
     is_known = all(each.edits for each in found)
     return found if is_known else [each._replace(edits=[]) for each in found]
+
+
+def chosen_for_cuda_alone(script: Script) -> Iterator[tuple[ast.expr, list[Replace]]]:
+    """Yield the expressions that become a test for CUDA, with the edits that choose bfloat16 instead."""
+    if "half" not in script.source.names and not script.source.mentions("16"):
+        return
+    for found in script.cached(halves_on_xla):
+        tests = [edit.node for edit in found.edits]
+        if tests == found.values:
+            for value in found.values:
+                yield value, bfloat16_instead(script, [value])
+        elif tests:
+            yield tests[0], bfloat16_instead(script, found.values)
+
+
+def is_for_cuda_alone(script: Script, node: ast.expr) -> bool:
+    """Return True if a test for CUDA, which is False on XLA, chooses the float16 value `node`."""
+    for child, choice in script.upward(node):
+        if isinstance(choice, (ast.If, ast.IfExp)) and child is not choice.test:
+            tests = (part for part in walk(choice.test) if isinstance(part, ast.expr))
+            tests = (part for part in tests if is_question(script, part) and _stays(script, part))
+            if any(node in half_chosen_by(script, test) for test in tests):
+                return True
+    return False
 
 
 def _chosen(script: Script) -> Iterator[HalfOnXla]:
