@@ -272,13 +272,6 @@ def test_eager_checkpoint_is_torchs(eager: None) -> None:
 # Inference
 
 
-def test_section_2_inference_mode_fails_on_xla(device: torch.device) -> None:
-    layer = nn.Linear(2, 2).to(device)
-    x = torch.ones(1, 2, device=device)
-    with pytest.raises(RuntimeError, match="version_counter"), torch.inference_mode():
-        layer(x)
-
-
 def test_section_2_ours_works(device: torch.device) -> None:
     layer = nn.Linear(2, 2).to(device)
     x = torch.ones(1, 2, device=device)
@@ -302,14 +295,13 @@ def test_section_2_ours_works(device: torch.device) -> None:
 
 
 def test_eager_inference_mode_is_torchs(eager: None) -> None:
-    with xla.inference_mode():
-        assert torch.ones(1).is_inference()
+    assert isinstance(xla.inference_mode(), torch.inference_mode)
 
     @xla.inference_mode
     def bare() -> bool:
-        return torch.is_inference_mode_enabled()
+        return torch.is_grad_enabled()
 
-    assert bare()
+    assert not bare()
 
 
 def test_no_warnings_of_our_own(device: torch.device) -> None:

@@ -41,6 +41,11 @@ import torch
 def mean(values):
     return torch.tensor(values).mean()
 ```
+
+## Limits
+
+Functions of libraries that use `torch.inference_mode` are not rewritten. The runtime corrects it
+for them.
 """
 
 from __future__ import annotations

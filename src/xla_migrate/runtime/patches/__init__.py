@@ -33,6 +33,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "operations.gaussian_loss",
         "gru",
         "half_sums",
+        "inference_tensors",
         "operations.host_draws",
         "operations.log_determinants",
         "operations.masked_assignments",
