@@ -43,6 +43,10 @@ TRAINERS = frozenset(
     ]
 )
 
+# Those whose `compute_loss` reads metrics for each batch (trl 1.16).
+READING_TRAINERS = frozenset(
+    f"trl.{name}Trainer" for name in ("DPO", "GRPO", "KTO", "RLOO", "Reward", "SFT")
+)
 
 # Lightning's own.
 _LIGHTNINGS = frozenset(

@@ -164,6 +164,31 @@ def play(policy, env, optimizer, device):
         xla.mark_step()
 ```
 
+trl's trainers read their metrics themselves, which the rule reports as a note. Lightning reads
+what the progress bar shows:
+
+```python
+from lightning import LightningModule
+from trl import RewardConfig, RewardTrainer
+from xla_migrate import runtime as xla
+
+def train(model, dataset):
+    xla.patch_accelerate()
+    arguments = RewardConfig("out", optim="adamw_torch", max_length=512)
+    RewardTrainer(model, arguments, train_dataset=dataset).train()  # XLA503
+
+class Classifier(LightningModule):
+    def training_step(self, batch, index):
+        loss = self.loss(batch)
+        self.log("loss", loss, prog_bar=True)  # XLA503
+        self.log("train_loss", loss)
+        self.log("epoch_loss", loss, prog_bar=True, on_step=False, on_epoch=True)
+        return loss
+
+    def validation_step(self, batch, index):
+        self.log("val_loss", self.loss(batch), prog_bar=True)
+```
+
 Rare reads, and values that are not tensors on the device, are not reported:
 
 ```python
@@ -225,6 +250,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.frameworks.arguments import READING_TRAINERS
 from ...analysis.frameworks.lightning_modules import is_lightnings
 from ...analysis.inference.values import ACCEL
 from ...analysis.loops import STEP, outside_loops
@@ -258,6 +284,8 @@ _ACTION = ", because the environment needs the action, and XLA launches a graph 
 # Reasons about values that functions return, or attributes that other code reads.
 _CALLERS = Pattern(r"to unknown callers$|^other modules read")
 _LEAF = "the tensor that requires gradients is on the host, and each backward pass copies its gradient there: create it on the device (`device=...`), or call `.requires_grad_()` after the move"
+_LARGER = ", and the host waits: use larger batches instead of `gradient_accumulation_steps`"
+_IN_A_BAR = "Lightning reads what `prog_bar=True` shows from the device in every step, and the host waits: log it without `prog_bar`"
 _KEEPING_GRADIENTS = KEEPING | {"double", "float"}
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
@@ -299,6 +327,26 @@ def made_a_leaf_on_the_host(script: Script, call: MethodCall, scope: Scope) -> I
     """`torch.rand(4).requires_grad_().to(device)`."""
     if not script.value(call.func.value).has(ACCEL) and _is_moved_on(script, call):
         yield RULE.finding(script, call, _LEAF)
+
+
+@RULE.call(*READING_TRAINERS)
+def reading_trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    name = name_of(call.func)
+    message = f"`{name}` reads its metrics from the device for each batch, whatever `logging_steps` is{_LARGER}"
+    yield RULE.finding(script, call, message, severity=INFO)
+
+
+@RULE.node(ast.keyword, named=("prog_bar",))
+def shown_in_a_progress_bar(
+    script: Script, argument: ast.keyword, scope: Scope
+) -> Iterator[Finding]:
+    """`self.log("loss", loss, prog_bar=True)`, also if the bar is off."""
+    call, function = script.parent(argument), script.function(argument)
+    if not isinstance(call, ast.Call) or function is None or function.name != "training_step":
+        return
+    if is_literal(argument.value, True) and is_lightnings(script, call):
+        if not is_literal(keyword(call, "on_step"), False):
+            yield RULE.finding(script, argument, _IN_A_BAR)
 
 
 def _is_moved_on(script: Script, leaf: ast.AST | None) -> bool:
