@@ -146,14 +146,17 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
 
 
 def _batch_with_parts_on_host(host: ast.expr | None) -> Value:
-    """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if numbers identify their parts."""
+    """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if numbers or names identify their parts."""
     given = host.elts if isinstance(host, ast.Tuple) else []
-    values = [e.value for e in given if isinstance(e, ast.Constant)]
-    parts = [value for value in values if isinstance(value, int) and value >= 0]
-    if not parts or len(parts) < len(given):
+    parts = [e.value for e in given if isinstance(e, ast.Constant)]
+    indices = [part for part in parts if isinstance(part, int) and part >= 0]
+    names = [part for part in parts if isinstance(part, str)]
+    moved, kept = of(TENSOR, BATCH, ACCEL), of(TENSOR, BATCH, HOST)
+    if names and len(names) == len(given):
+        return moved._replace(element=moved, fields=dict.fromkeys(names, kept))
+    if not indices or len(indices) < len(given):
         return UNKNOWN
-    moved = of(TENSOR, BATCH, ACCEL)
-    items = [of(TENSOR, BATCH, HOST) if k in parts else moved for k in range(max(parts) + 1)]
+    items = [kept if k in indices else moved for k in range(max(indices) + 1)]
     return moved._replace(items=tuple(items))
 
 

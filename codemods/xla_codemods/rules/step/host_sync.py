@@ -249,6 +249,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ...analysis.frameworks.arguments import READING_TRAINERS
 from ...analysis.frameworks.lightning_modules import is_lightnings
@@ -303,7 +304,7 @@ def host_sync(script: Script) -> Iterator[Finding]:
             continue
         if not in_a_step and not edits:
             continue  # an evaluation is not what training waits for
-        advice = _without_check(script, node)
+        advice = _without_check(script, node) or _without_move(script, node)
         reason = f" (cannot be deferred: {obstacle})" if obstacle and not advice else ""
         if edits:
             advice = "fetch the value later, without waiting"
@@ -382,6 +383,17 @@ def _without_check(script: Script, node: ast.AST) -> str:
     if name in {"inv", "inverse"}:
         return "use `torch.linalg.inv_ex(x).inverse`, which does not check"
     return ""
+
+
+def _without_move(script: Script, node: ast.AST) -> str:
+    """Return how to avoid the read of the lengths of a packed sequence, which PyTorch needs on the host."""
+    is_packed = isinstance(node, ast.expr) and any(
+        isinstance(around, ast.Call) and name_of(around.func) == "pack_padded_sequence"
+        for around in takewhile(lambda each: not isinstance(each, ast.stmt), script.ancestors(node))
+    )
+    return (
+        "keep the lengths on the host, where `pack_padded_sequence` needs them" if is_packed else ""
+    )
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
