@@ -42,6 +42,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "operations.scaled_products",
         "operations.scan_gradients",
         "operations.scattering",
+        "operations.xlogy_numbers",
         "shared_inputs",
     ),
     "device": ("host_reads", "attention_masks", "optimizer_counts", "fused_optimizers"),
