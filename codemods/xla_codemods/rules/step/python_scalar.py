@@ -2,8 +2,8 @@
 
 ## What it reports
 
-Python numbers that change from step to step, as an exponent, a size, a number of repeats, or an
-offset of `roll` and `tril`.
+Python numbers that change from step to step, as an exponent or its base, a size, a number of
+repeats, an offset of `roll` and `tril`, or the `eps` of a normalization.
 
 ## Why it matters on XLA
 
@@ -101,7 +101,26 @@ _SIZED = FACTORIES - {
 }
 
 
-_LAST_NAMES = _FIXED | _SIZED | {"arange", *(name.rpartition(".")[2] for name in _RESIZING)}
+# Numbers that torch_xla compiles into the graph, by measurement: their position and their name. Others are data, such as
+# `alpha` of `add`, `beta` of `smooth_l1_loss`, and the probability of a dropout.
+_FUNCTIONAL = {
+    "threshold": {1: "threshold", 2: "value"},
+    "hardtanh": {1: "min_val", 2: "max_val"},
+    "layer_norm": {4: "eps"},
+    "group_norm": {4: "eps"},
+    "batch_norm": {7: "eps"},
+    "instance_norm": {7: "eps"},
+    "pad": {3: "value"},
+    "normalize": {1: "p"},
+    "pairwise_distance": {2: "p"},
+    "triplet_margin_loss": {4: "p"},
+}
+_LAST_NAMES = (
+    frozenset(_FUNCTIONAL)
+    | _FIXED
+    | _SIZED
+    | {"arange", *(name.rpartition(".")[2] for name in _RESIZING)}
+)
 
 
 @RULE.file
@@ -112,12 +131,17 @@ def python_scalar(script: Script) -> Iterator[Finding]:
     if not counters.any:
         return
     for node, _ in script.index.of(ast.BinOp):
-        if isinstance(node.op, ast.Pow) and counters.changes(node.right):
-            if may_be_read(script, node.left):
+        if not isinstance(node.op, ast.Pow):
+            continue
+        for name, number, other in (
+            ("exponent", node.right, node.left),
+            ("base", node.left, node.right),
+        ):
+            if counters.changes(number) and may_be_read(script, other):
                 yield RULE.finding(
                     script,
                     node,
-                    "a Python exponent that changes makes XLA compile again: pass it as a tensor",
+                    f"a Python {name} that changes makes XLA compile again: pass it as a tensor",
                 )
     reported = {size.node for size in changing_sizes(script)}  # by XLA504
     for call, scope in script.index.of(ast.Call):
@@ -149,6 +173,11 @@ def _has_changing_size(script: Script, call: ast.Call, scope: Scope, counters: C
         given = [*call.args[1:], *named] if is_read else []
     elif dotted == f"torch.{name}" and name in _SIZED:
         given = call.args[: 1 if name == "full" else None] if may_be_read(script, call) else []
+    elif dotted == f"torch.nn.functional.{name}" and name in _FUNCTIONAL:
+        places = _FUNCTIONAL[name]
+        given = [a for place, a in enumerate(call.args) if place in places]
+        given += [k.value for k in call.keywords if k.arg in places.values()]
+        given = given if call.args and may_be_read(script, call.args[0]) else []
     elif dotted in _RESIZING:
         given = [*call.args[1:3], *(k.value for k in call.keywords if k.arg in _NEW_SIZE)]
         given = given if call.args and may_be_read(script, call.args[0]) else []

@@ -40,6 +40,11 @@ def found(use: str, inside: str = "pass", outside: str = "pass") -> list[int]:
         ("F.interpolate(x, scale_factor=2 ** random.uniform(-1, 1))", "pass"),
         ("x.repeat(n, 1)", "n = random.randint(1, 4)"),
         ("x ** n", "n = np.random.rand()"),
+        ("n ** x", "n = random.uniform(0.5, 0.9)"),
+        ("F.layer_norm(x, (4,), eps=n)", "n = random.uniform(0.5, 0.9)"),
+        ("F.threshold(x, n, 0.0)", "n = random.uniform(0.5, 0.9)"),
+        ("F.pad(x, (1, 1), value=n)", "n = random.uniform(0.5, 0.9)"),
+        ("F.pairwise_distance(x, x + 1, n)", "n = random.uniform(1, 2)"),
         ("(x + 0)[:, :n]", "n = np.random.randint(1, 4)"),
         ("torch.cat([x, torch.zeros(n, device=device)])", "m = random.randint(1, 4); n = m + 1"),
     ],
@@ -147,3 +152,20 @@ def train(model, loader, optimizer):
         optimizer.step()
 """
     assert "XLA510" in [code for _, code in findings(source)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "torch.add(x, x, alpha=n)",
+        "torch.lerp(x, x + 1, n)",
+        "F.smooth_l1_loss(x, x + 1, beta=n)",
+        "F.dropout(x, n)",
+        "F.leaky_relu(x, n)",
+        "F.normalize(x, eps=n)",
+        "x.clamp(max=n)",
+        "0.9 ** x",
+    ],
+)
+def test_numbers_that_are_data(use: str) -> None:
+    assert found(use, "n = random.uniform(0.1, 0.9)") == []
