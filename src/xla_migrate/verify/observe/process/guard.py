@@ -44,7 +44,7 @@ def install(original: str, copy: str) -> None:
             path, mode, flags = args
             if (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & _WRITES:
                 write(path, ours, truncates=isinstance(mode, str) and "w" in mode)
-        elif event in _CHANGES:
+        elif event in _CHANGES and not (args and isinstance(args[0], int)):  # an open file
             # A link itself may go; what it leads to may not.
             folder = os.path.dirname(os.path.abspath(os.fsdecode(args[0]))) if args else ""
             if ours(folder):
