@@ -561,7 +561,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ""),
 ("absent.quantized_layers", {'code': 'XLA914', 'name': 'quantized-layers', 'effort': 'high', 'leftovers': 'high'},
 ""),
-("absent.foreign_engine", {'code': 'XLA915', 'name': 'foreign-engine', 'effort': 'high', 'first': True, 'words': ('detectron2', 'dgl', 'diff_gaussian_rasterization', 'gsplat', 'isaacgym', 'isaacgymenvs', 'isaaclab', 'minkowskiengine', 'nvdiffrast', 'omni', 'simple_knn', 'spconv', 'tinycudann', 'torch_cluster', 'torch_scatter', 'torch_sparse', 'torch_spline_conv', 'torchsparse', 'torchtitan', 'vllm')},
+("absent.foreign_engine", {'code': 'XLA915', 'name': 'foreign-engine', 'effort': 'high', 'first': True, 'words': ('detectron2', 'dgl', 'diff_gaussian_rasterization', 'gsplat', 'isaacgym', 'isaacgymenvs', 'isaaclab', 'minkowskiengine', 'mmengine', 'nvdiffrast', 'omni', 'simple_knn', 'spconv', 'stable_baselines3', 'tinycudann', 'torch_cluster', 'torch_scatter', 'torch_sparse', 'torch_spline_conv', 'torchsparse', 'torchtitan', 'ultralytics', 'vllm')},
 "file_checks: {engines}"),
 ("absent.flex_attention", {'code': 'XLA916', 'name': 'flex-attention', 'words': ('flex_attention',)},
 "calls: torch.nn.attention.flex_attention{flex_attention}; file_checks: {implementation}"),

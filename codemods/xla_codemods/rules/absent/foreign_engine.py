@@ -4,11 +4,14 @@
 
 The first import of such a library in a file: simulators (Isaac Gym), graph libraries with their
 own operators (DGL, torch_scatter), rasterisers, sparse convolutions, and frameworks such as
-torchtitan and detectron2.
+torchtitan, detectron2, mmengine, ultralytics and stable-baselines3.
 
 ## Why it matters on XLA
 
-The libraries are compiled for CUDA and the CPU, or start and shard processes with NCCL.
+The libraries are compiled for CUDA and the CPU, or start and shard processes with NCCL. Trainers
+choose between CUDA and the CPU by themselves: mmengine's `Runner` trains on the CPU of an XLA host,
+without a message. In stable-baselines3, XLA compiled 65 graphs for the first 128 environment steps
+of PPO.
 
 ## What to do
 
@@ -34,6 +37,17 @@ detectron2's launcher needs CUDA devices. Its models are PyTorch models and are 
 ```python
 from detectron2.engine import launch  # XLA915
 from detectron2.config import get_cfg
+```
+
+The same holds for trainers. mmengine's configurations, registries and models are not reported:
+
+```python
+from mmengine.config import Config
+from mmengine.runner import Runner  # XLA915
+from ultralytics import YOLO  # XLA915
+
+def train(path):
+    Runner.from_cfg(Config.fromfile(path)).train()
 ```
 
 A module of the project is not reported:
@@ -69,6 +83,9 @@ _OPERATORS = "its operators are compiled for CUDA and the CPU: write them with P
 _KERNELS = "its kernels need CUDA, and no other implementation exists for XLA"
 _LAUNCHER = "it starts one process per CUDA device and connects them with NCCL: call the function with `xla.launch`"
 _PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard with SPMD (`xla.use_spmd`)"
+_RUNNER = "on hosts without CUDA it trains on the CPU, without a message: write the training loop with the model"
+_TRAINER = "it accepts CUDA, MPS and CPU devices only: write the training loop with its PyTorch module (`YOLO(...).model`)"
+_UNEVEN = "its loops have other graphs in most steps, and XLA compiles each: train on the CPU, or write the loop with the model"
 
 # The library, or the part of one, and why it fails.
 _ENGINES = {
@@ -92,6 +109,12 @@ _ENGINES = {
     "vllm": _KERNELS,
     "detectron2.engine.launch": _LAUNCHER,
     "detectron2.engine.launch.launch": _LAUNCHER,
+    "mmengine.Runner": _RUNNER,
+    "mmengine.runner.Runner": _RUNNER,
+    "mmengine.runner.runner": _RUNNER,
+    "stable_baselines3": _UNEVEN,
+    "ultralytics.RTDETR": _TRAINER,
+    "ultralytics.YOLO": _TRAINER,
     "torchtitan.distributed": _PARALLEL,
     "torchtitan.parallelisms": _PARALLEL,
     "torchtitan.train": _PARALLEL,
@@ -116,7 +139,7 @@ def engines(script: Script) -> Iterator[Finding]:
 
 
 def _finding(script: Script, statement: ast.stmt, engine: str) -> Finding:
-    message = f"`{engine}` does not run on XLA: {_ENGINES[engine]}"
+    message = f"`{engine}` does not support XLA: {_ENGINES[engine]}"
     if is_guarded(script, statement, engine):
         return RULE.finding(script, statement, message, severity=INFO, effort=LOW)
     return RULE.finding(script, statement, message)
