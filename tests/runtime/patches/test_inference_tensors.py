@@ -43,12 +43,10 @@ def test_an_exception_ends_it(device: torch.device) -> None:
 
 
 def test_torch_xla_has_no_views_in_inference_mode(device: torch.device) -> None:
-    """What the patch corrects; torch's own context is entered, as it does without the patch."""
+    """What the patch corrects: torch's own context is entered, as it is without the patch."""
     x = torch.ones(4, 2).to(device)
-    context = torch._C._InferenceMode(True)
-    context.__enter__()
-    try:
-        with pytest.raises(RuntimeError, match="Cannot set version_counter"):
-            x[0]
-    finally:
-        context.__exit__(None, None, None)
+    with (
+        torch._C._InferenceMode(True),
+        pytest.raises(RuntimeError, match="Cannot set version_counter"),
+    ):
+        x[0]
