@@ -360,6 +360,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("distributed.device_before_launch", {'code': 'XLA618', 'name': 'device-before-launch', 'effort': 'high'},
 "calls: torch.multiprocessing|torch.multiprocessing.spawn{spawn start_processes} "
 "xla_migrate.runtime{launch}"),
+("distributed.divided_work", {'code': 'XLA619', 'name': 'divided-work', 'effort': 'medium'},
+"nodes: {If}"),
 ("checkpoint.save", {'code': 'XLA701', 'name': 'save', 'severity': 'warning', 'shows_accelerator': False, 'of_step': 'file'},
 "both: torch|torch.serialization{save}; calls: cloudpickle|dill|joblib{dump} pickle{dump dumps}"),
 ("checkpoint.load", {'code': 'XLA702', 'name': 'load', 'shows_accelerator': False},
