@@ -145,17 +145,20 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
     return values.elsewhere(dotted) if values.elsewhere is not None else UNKNOWN
 
 
+_KEPT = of(BATCH, HOST)  # a part of a batch that stays on the host: a tensor, texts, ...
+
+
 def _batch_with_parts_on_host(host: ast.expr | None) -> Value:
     """Return the batches of `xla.MpDeviceLoader(loader, host=(1,))`, if numbers or names identify their parts."""
     given = host.elts if isinstance(host, ast.Tuple) else []
     parts = [e.value for e in given if isinstance(e, ast.Constant)]
     indices = [part for part in parts if isinstance(part, int) and part >= 0]
     names = [part for part in parts if isinstance(part, str)]
-    moved, kept = of(TENSOR, BATCH, ACCEL), of(TENSOR, BATCH, HOST)
-    if names and len(names) == len(given):
-        return moved._replace(element=moved, fields=dict.fromkeys(names, kept))
+    if names and len(names) == len(given):  # they may be texts, and the other parts no tensors
+        return UNKNOWN._replace(fields=dict.fromkeys(names, _KEPT))
     if not indices or len(indices) < len(given):
         return UNKNOWN
+    moved, kept = of(TENSOR, BATCH, ACCEL), of(TENSOR, BATCH, HOST)
     items = [kept if k in indices else moved for k in range(max(indices) + 1)]
     return moved._replace(items=tuple(items))
 
@@ -301,6 +304,8 @@ def _method(values: Inference, func: ast.Attribute, node: ast.Call, scope: Scope
         return _module_method(values, base, name, node, scope)
     if base.has(TENSOR) and not (base.fields is not None and name in _OF_DICTS):
         return _tensor_method(values, base, name, node, scope)
+    if base == _KEPT:
+        return _tensor_method(values, of(TENSOR, *base.kinds), name, node, scope)
     if base.has(ACCELERATOR):
         return _accelerator_method(values, name, node, scope)
     if base.fields is not None:

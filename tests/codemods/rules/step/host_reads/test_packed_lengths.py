@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.inference.values import HOST, TENSOR, UNKNOWN
+from xla_codemods.analysis.script import Script
 from xla_codemods.engine import check
+from xla_codemods.source import Source
 
 from ....helpers import migrated
 
@@ -74,3 +77,21 @@ def test_lengths_that_are_moved_should_stay_on_the_host(loop: str) -> None:
     for each in (source, migrated(source)):
         (message,) = _reads(each)
         assert "keep the lengths on the host" in message
+
+
+def test_parts_on_the_host_may_be_texts() -> None:
+    """Only what is called on a part says that it is a tensor; the other parts may be tuples of tensors."""
+    source = """
+import torch
+from xla_migrate import runtime as xla
+
+for batch in xla.MpDeviceLoader(loader, host=("id",)):
+    print(batch["id"], batch["id"].long(), batch["x"])
+"""
+    script = Script(Source(source.encode()))
+    ((call, _),) = script.index.calls_of("print")
+    name, number, other = map(script.value, call.args)
+    assert not name.has(TENSOR)
+    assert number.has(TENSOR)
+    assert number.has(HOST)
+    assert other == UNKNOWN
