@@ -35,11 +35,9 @@ def test_the_results_can_be_trained_on(device: torch.device) -> None:
 
 
 def test_an_exception_ends_it(device: torch.device) -> None:
-    try:
-        with torch.inference_mode():
-            raise KeyError
-    except KeyError:
-        assert torch.is_grad_enabled()
+    with pytest.raises(KeyError), torch.inference_mode():
+        raise KeyError
+    assert torch.is_grad_enabled()
 
 
 def test_torch_xla_has_no_views_in_inference_mode(device: torch.device) -> None:

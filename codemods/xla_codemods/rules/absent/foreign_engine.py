@@ -1,4 +1,4 @@
-"""A library that computes only on CUDA devices prevents training on XLA.
+"""A library that computes only on CUDA devices, or has no trainer for XLA, prevents training on XLA.
 
 ## What it reports
 
@@ -39,7 +39,8 @@ from detectron2.engine import launch  # XLA915
 from detectron2.config import get_cfg
 ```
 
-The same holds for trainers. mmengine's configurations, registries and models are not reported:
+The trainers of mmengine and ultralytics are reported; mmengine's configurations, registries and
+models are not:
 
 ```python
 from mmengine.config import Config
@@ -84,8 +85,8 @@ _KERNELS = "its kernels need CUDA, and no other implementation exists for XLA"
 _LAUNCHER = "it starts one process per CUDA device and connects them with NCCL: call the function with `xla.launch`"
 _PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard with SPMD (`xla.use_spmd`)"
 _RUNNER = "on hosts without CUDA it trains on the CPU, without a message: write the training loop with the model"
-_TRAINER = "it accepts CUDA, MPS and CPU devices only: write the training loop with its PyTorch module (`YOLO(...).model`)"
-_UNEVEN = "its loops have other graphs in most steps, and XLA compiles each: train on the CPU, or write the loop with the model"
+_TRAINER = "it accepts CUDA, MPS and CPU devices only: write the training loop with its PyTorch module (`.model`)"
+_UNEVEN = "its training loops record a new graph in most steps, and XLA compiles each one: train on the CPU, or write the loop with the model"
 
 # The library, or the part of one, and why it fails.
 _ENGINES = {

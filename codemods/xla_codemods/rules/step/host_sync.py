@@ -387,13 +387,11 @@ def _without_check(script: Script, node: ast.AST) -> str:
 
 def _without_move(script: Script, node: ast.AST) -> str:
     """Return how to avoid the read of the lengths of a packed sequence, which PyTorch needs on the host."""
-    is_packed = isinstance(node, ast.expr) and any(
-        isinstance(around, ast.Call) and name_of(around.func) == "pack_padded_sequence"
-        for around in takewhile(lambda each: not isinstance(each, ast.stmt), script.ancestors(node))
-    )
-    return (
-        "keep the lengths on the host, where `pack_padded_sequence` needs them" if is_packed else ""
-    )
+    around = takewhile(lambda each: not isinstance(each, ast.stmt), script.ancestors(node))
+    calls = (each for each in around if isinstance(each, ast.Call))
+    if isinstance(node, ast.expr) and any(name_of(c.func) == "pack_padded_sequence" for c in calls):
+        return "keep the lengths on the host, where `pack_padded_sequence` needs them"
+    return ""
 
 
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:

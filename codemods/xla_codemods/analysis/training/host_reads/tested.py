@@ -31,8 +31,8 @@ def asks(script: Script, test: ast.expr) -> bool:
             return False
         is_order = all(isinstance(op, _ORDERS) for op in test.ops)
         sides = (test.left, *test.comparators)
-        return any(is_read(script, s) or (is_order and _is_returned(script, s)) for s in sides)
-    return is_read(script, test)
+        return any(_is_read(script, s) or (is_order and _is_returned(script, s)) for s in sides)
+    return _is_read(script, test)
 
 
 def _is_returned(script: Script, node: ast.expr) -> bool:
@@ -40,7 +40,7 @@ def _is_returned(script: Script, node: ast.expr) -> bool:
     return bool(tensor_arguments(script, node)) and may_be_read(script, node)
 
 
-def is_read(script: Script, node: ast.expr) -> bool:
+def _is_read(script: Script, node: ast.expr) -> bool:
     """True if the truth of `node`, or what it is compared with, is read from the device."""
     return is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node)
 
