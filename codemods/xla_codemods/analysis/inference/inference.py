@@ -10,7 +10,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from ...flow.calls import File, argument, calls_by_name, mapped, methods, passed
+from ...flow.by_text import calls_by_text
+from ...flow.calls import File, argument, calls_by_name, mapped, methods
 from ...flow.closure import reach
 from ...flow.containers import ANY, appended, held, iterates_keys
 from .. import flow
@@ -37,6 +38,7 @@ from .values import (
     HOST,
     INSTANCE,
     LOADER,
+    NONE,
     PARAMETERS,
     SETTINGS,
     TENSOR,
@@ -52,6 +54,7 @@ T = TypeVar("T")
 # The values that other modules pass for a parameter of a function.
 Passed = Callable[[str, FunctionNode], Iterator[Value]]
 _PROPERTIES = frozenset({"property", "cached_property", "lazy_property"})
+_ONLY_NONE = frozenset({NONE})
 _MAX_DEPTH = 60
 _MAX_WORK = 20_000  # evaluations
 
@@ -243,9 +246,24 @@ class Inference:
             bindings = self.class_attributes(owner).get(name)
             if bindings:
                 found = join(*(self._attribute(binding, home) for binding, home in bindings))
+                if found.kinds == _ONLY_NONE:
+                    return join(found, self._set_from_outside(name, definition))
                 if owner is definition or found != UNKNOWN:
                     return found
-        return UNKNOWN
+        return self._set_from_outside(name, definition)
+
+    def _set_from_outside(self, name: str, definition: ast.ClassDef) -> Value:
+        """Return what code outside of the class `definition` stores as `name`: `callback.learner = self`."""
+        found = []
+        for target in self.file.index.stores(name):
+            statement = self.parents.get(target)
+            if isinstance(statement, ast.Assign) and name_of(target.value) != "self":
+                owner = self.value(target.value)
+                heir = owner.definition
+                is_heir = isinstance(heir, ast.ClassDef) and definition in self.lineage(heir)
+                if not owner.kinds - {INSTANCE} and (heir is None or is_heir):
+                    found.append(self.value(statement.value))
+        return join(*found)
 
     def lineage(self, definition: ast.ClassDef) -> list[ast.ClassDef]:
         """Return the local class `definition` and those it derives from, each once."""
@@ -345,15 +363,14 @@ class Inference:
         if method:
             if len(self.file.index.cached(methods).get(function.name, ())) > 1:
                 calls = [call for call in calls if not self._runs_another(call, function)]
-            calls = [*calls, *self._calls_by_text(function.name)]
+            calls = [*calls, *(c.passes for c in calls_by_text(self.file, function.name))]
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
         for call in calls:
-            scope = self.file.index.scope(call)
             if is_of_many:
                 skipped = method and not is_static(function)
-                yield self._others(name, function, call, scope, skipped)
+                yield self._others(name, function, call, skipped)
             elif (given := argument(self.file, name, function, call)) is not None:
-                yield self.value(given, scope)
+                yield self.value(given)
         if self.passed is not None:
             yield from self.passed(name, function)
 
@@ -370,38 +387,23 @@ class Inference:
             return False
         return own not in self.lineage(owner) and owner not in self.lineage(own)
 
-    def _others(
-        self, name: str, function: FunctionNode, call: ast.Call, scope: Scope, skipped: int
-    ) -> Value:
+    def _others(self, name: str, function: FunctionNode, call: ast.Call, skipped: int) -> Value:
         """Return what `call` passes for `*args` or `**kwargs`, whichever is called `name`; `skipped` is 1 for a method."""
         if function.args.vararg is not None and function.args.vararg.arg == name:
             own = len(function.args.posonlyargs) + len(function.args.args) - skipped
             others = [each for each in call.args[own:] if not isinstance(each, ast.Starred)]
-            return Value(element=join(*(self.value(each, scope) for each in others)))
+            return Value(element=join(*map(self.value, others)))
         own_names = {parameter.arg for parameter in parameters(function)}
         fields: dict[str, Value] = {}
         elements: list[Value] = []
         for each in call.keywords:
-            value = self.value(each.value, scope)
+            value = self.value(each.value)
             if each.arg is None:
                 fields |= value.fields or {}
                 elements += filter(None, [value.element])
             elif each.arg not in own_names:
                 fields[each.arg] = value
         return Value(element=join(*elements) if elements else None, fields=fields)
-
-    def _calls_by_text(self, method: str) -> Iterator[ast.Call]:
-        """Yield `getattr(hook, name)(self)` of this file, if `name` may be the text `method`."""
-        for call, scope in self.calls("getattr"):
-            dispatch = self.parents.get(call)
-            if isinstance(dispatch, ast.Call) and dispatch.func is call and len(call.args) > 1:
-                if any(text == method for text in self._texts(call.args[1], scope)):
-                    yield dispatch
-
-    def _texts(self, node: ast.expr, scope: Scope) -> Iterator[object]:
-        """Yield the constant that `node` is, or those that calls pass for the parameter that it is."""
-        given = passed(self.file, scope.node, node.id) if isinstance(node, ast.Name) else [node]
-        yield from (each.value for each in given if isinstance(each, ast.Constant))
 
     def _definition(self, node: ast.AST, scope: Scope) -> Value:
         if isinstance(node, ast.ClassDef):

@@ -144,6 +144,31 @@ class Callers:
             if (argument := self._argument(call, name_of(root), function)) is not None
         )
 
+    def give_an_object_with_loss(self, holder: str, loss: str) -> bool:
+        """Return True if gradients of the attribute `loss` are computed of the object that other modules give to `self.<holder>`."""
+        objects = (*self._stored_as(holder), *self._passed_to_store(holder))
+        return any(f"{unparsed(given)}.{loss}" in home.cached(_losses) for given, home in objects)
+
+    def _stored_as(self, holder: str) -> Iterator[tuple[ast.expr, Index]]:
+        """Yield what other modules store as `holder` in objects: `callback.learner = self`."""
+        modules = self.project.modules
+        for other in sorted(modules.with_word(holder) & modules.having(COMPUTES_GRADIENTS)):
+            index = modules.whole(other) if other != self.project.path else None
+            for target in index.stores(holder) if index is not None else ():
+                statement = index.parent(target) if index is not None else None
+                if isinstance(statement, ast.Assign) and index is not None:
+                    yield statement.value, index
+
+    def _passed_to_store(self, holder: str) -> Iterator[tuple[ast.expr, Index]]:
+        """Yield what other modules pass to methods of this one that store it: `callback.set_learner(self)`."""
+        for target in self.index.stores(holder):
+            statement, function = self.index.parent(target), self.index.function(target)
+            if function is not None and isinstance(statement, ast.Assign):
+                for call in self._of_objects(function) if self._owner(function) else ():
+                    given = self._argument(call, name_of(statement.value), function)
+                    if given is not None:
+                        yield given, call.home
+
     def hand_dictionaries_of_tensors(self, name: str, function: FunctionNode) -> bool:
         """Return True if a call in each step passes a dictionary with a tensor for the parameter `name`."""
         return any(
@@ -219,9 +244,10 @@ class Callers:
                 if isinstance(call.func, ast.Attribute) and name_of(call.func.value) in names:
                     yield Call(call, index, call)
         if not name.startswith("__"):
-            modules = self.project.modules
+            modules, start = self.project.modules, name.partition("_")[0]
             stepping = modules.having(COMPUTES_GRADIENTS) - {self.project.path}
-            for other in sorted(modules.with_word(name) & stepping):
+            called = modules.with_word(name) | modules.having((f"{start}_{{",))  # f"after_{event}"
+            for other in sorted(called & stepping):
                 found = modules.whole(other)
                 yield from on_elements(name, found) if found is not None else ()
 

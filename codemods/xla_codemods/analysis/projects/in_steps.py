@@ -6,20 +6,22 @@ Functions are known by the name by which their own module calls them: `step(x)` 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
+from ...flow.by_text import calls_by_text, is_an_element
 from ...flow.calls import named, outer_calls
 from ...flow.closure import reach
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import MODULE
-from ..loops import BACKWARD, calls_outside_loops, scaled_by_name
+from ..loops import BACKWARD, calls_outside_loops, outside_loops, scaled_by_name
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..once import once
-from ..scopes import FunctionNode, Scope, resolve
-from ..syntax import argument_for, name_of, position, walk_body
+from ..scopes import FunctionNode, resolve
+from ..syntax import name_of, position, walk_body
 
 _REPEATED = (*LOOPS, *FUNCTIONS)
 # Operations with their own gradient.
@@ -27,6 +29,7 @@ OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Func
 # Methods of models in which runners take a step.
 _STEPS_OF_MODELS = ("forward_train", "train_step", "training_step")
 _LOSS = Pattern(r"(?:Loss|Criterion)\d*$")
+_OPTIMIZER = Pattern(r"^(?!.*(?:sched|lr)).*opt", re.IGNORECASE)
 _OF_LOSSES = Pattern(r"Loss|Criterion")
 
 
@@ -39,13 +42,21 @@ def is_in_a_step(node: ast.AST, home: Index) -> bool:
     if _is_beside_its_backward(node, home):
         return True
     is_in_a_loop = any(True for _ in _loops_around(node, home))
-    backward = home.cached(_backward_calls if is_in_a_loop else _backward_calls_of_steps)
-    places = reach([node], lambda inner: _calls_around(inner, home))
-    return any(
-        not backward.isdisjoint(walk(loop))
-        for place in places
-        for loop in _loops_around(place, home)
-    )
+    for place in reach([node], lambda inner: _calls_around(inner, home)):
+        loops = [*_loops_around(place, home)]
+        if loops and (place is node or not is_in_a_loop):
+            calls = home.cached(_calls_in_each_turn, loops.pop(0))
+            if not home.cached(_backward_calls_of_steps).isdisjoint(calls):
+                return True
+        if any(not home.cached(_backward_calls).isdisjoint(walk(loop)) for loop in loops):
+            return True
+    return False
+
+
+def _calls_in_each_turn(home: Index, loop: ast.AST) -> list[ast.AST]:
+    """Return the calls in each turn of `loop`, outside inner loops."""
+    body = getattr(loop, "body", [])
+    return [node for node in outside_loops(body) if isinstance(node, ast.Call)]
 
 
 def _is_beside_its_backward(node: ast.AST, home: Index) -> bool:
@@ -112,18 +123,35 @@ def _forwards(home: Index) -> Iterator[FunctionNode]:
 
 def _backward_calls(home: Index) -> frozenset[ast.AST]:
     """The calls that compute gradients, `loss.backward()` or `scaler(loss, optimizer)`, and calls of functions that make one."""
-    return frozenset(reach(_own_backward_calls(home), lambda call: outer_calls(home, call)))
+    return frozenset(reach(_own_backward_calls(home), lambda call: _calls_outside(call, home)))
 
 
 def _backward_calls_of_steps(home: Index) -> frozenset[ast.AST]:
     """The same without calls of functions that take all steps of an epoch."""
-    steps = {around for call, _ in home.calls_of("step") for _, around in above(call, home)}
+    calls: list[ast.AST] = [call for call, _ in home.calls_of("step")]
+    stepping = reach(calls, lambda call: _calls_outside(call, home))
+    steps = {around for call in stepping for _, around in above(call, home)}
 
     def around(call: ast.AST) -> list[ast.AST]:
         loops = (around for _, around in above(call, home) if isinstance(around, LOOPS))
-        return [] if any(loop in steps for loop in loops) else [*outer_calls(home, call)]
+        return [] if any(loop in steps for loop in loops) else _calls_outside(call, home)
 
-    return frozenset(reach(_own_backward_calls(home), around))
+    of_optimizers = (call for call, _ in home.calls_of("step") if _is_of_an_optimizer(call))
+    return frozenset(reach([*_own_backward_calls(home), *of_optimizers], around))
+
+
+def _is_of_an_optimizer(step: ast.Call) -> bool:
+    """Return True for `self.optimizer.step()` and `opt.step()`, and False for a scheduler's, which may be one per epoch."""
+    owner = step.func.value if isinstance(step.func, ast.Attribute) else step.func
+    return _OPTIMIZER.search(name_of(owner)) is not None
+
+
+def _calls_outside(call: ast.AST, home: Index) -> list[ast.AST]:
+    """Return the calls of the function around `call`, and of the same object's methods that receive it to call it."""
+    function = home.function(call)
+    given = passes_method(function.name, home) if function is not None else ()
+    own = (call for call in given if name_of(getattr(call.func, "value", call)) == "self")
+    return [*outer_calls(home, call), *own]
 
 
 def _own_backward_calls(home: Index) -> list[ast.AST]:
@@ -162,7 +190,7 @@ def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
     """The calls of the function around `node`, unless a condition decides whether `node` runs."""
     chain = list(above(node, home))
     is_conditional = any(isinstance(a, (ast.If, ast.IfExp)) and a.test is not c for c, a in chain)
-    return [] if is_conditional else [*outer_calls(home, node)]
+    return [] if is_conditional else _calls_outside(node, home)
 
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
@@ -240,56 +268,5 @@ def on_elements(method: str, home: Index) -> Iterator[Call]:
         match node.func:
             case ast.Attribute(value=ast.Name(id=name)) if is_an_element(name, scope):
                 yield Call(node, home, node)
-    for runner, run in sorted(home.cached(_run_by_name).items()):
-        for call, _ in home.calls_of(runner):
-            if any(isinstance(a, ast.Constant) and a.value == method for a in call.args):
-                yield Call(call, home, _passed(call, *run))
-
-
-def is_an_element(name: str, scope: Scope) -> bool:
-    """True if `name` is the variable of a loop, and nothing else."""
-    found = scope.find(name)
-    return found is not None and all(binding.how == "for" for binding in found[1])
-
-
-def _run_by_name(home: Index) -> dict[str, tuple[ast.FunctionDef, ast.Call]]:
-    """Return the functions that call a method of elements whose name is their parameter, and this call.
-
-    `getattr(hook, name)(self, *args)`.
-    """
-    found = {}
-    for lookup, scope in home.calls_of("getattr"):
-        function, around = home.function(lookup), home.parents.get(lookup)
-        match lookup.args:
-            case [ast.Name(id=element), ast.Name(id=name), *_] if is_an_element(element, scope):
-                if not isinstance(around, ast.Call) or around.func is not lookup:
-                    continue
-                if isinstance(function, ast.FunctionDef) and _takes(function, name):
-                    found[function.name] = function, around
-    return found
-
-
-def _passed(call: ast.Call, runner: ast.FunctionDef, inner: ast.Call) -> ast.Call:
-    """Return `inner`, with the arguments of `call` in place of the parameters of `runner`."""
-    skips_self = isinstance(call.func, ast.Attribute)
-    plain = [arg.arg for arg in runner.args.args][skips_self:]
-    spread = runner.args.vararg.arg if runner.args.vararg is not None else ""
-
-    def filled(argument: ast.expr) -> list[ast.expr]:
-        match argument:
-            case ast.Starred(value=ast.Name(id=name)) if name == spread:
-                return call.args[len(plain) :]
-            case ast.Name(id=name) if name in plain:
-                given = argument_for(name, runner, call, skip_self=skips_self)
-                return [given or argument]
-        return [argument]
-
-    args = [given for argument in inner.args for given in filled(argument)]
-    keywords = [ast.keyword(k.arg, filled(k.value)[0]) for k in inner.keywords if k.arg]
-    if runner.args.kwarg is not None:
-        keywords += [k for k in call.keywords if k.arg not in plain]
-    return ast.Call(inner.func, args, keywords)
-
-
-def _takes(function: ast.FunctionDef, name: str) -> bool:
-    return any(arg.arg == name for arg in function.args.args)
+    for call, passes in calls_by_text(home, method):
+        yield Call(call, home, passes)

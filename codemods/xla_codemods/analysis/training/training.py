@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from ...flow.calls import callers
+from ...flow.by_text import methods_by_text
+from ...flow.calls import callers, methods
 from ...flow.closure import all_ends
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import is_lightnings
@@ -279,8 +280,11 @@ class Training:
             is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
             return frozenset({FORWARD}) if is_run else self._effects_elsewhere(call)
         function = self.script.function_of(func)
-        if function is not None and not self.script.is_module(func):
-            return self.function_effects(function)
+        by_text = methods_by_text(self.script, call)
+        if by_text or (function is not None and not self.script.is_module(func)):
+            named = self.script.index.cached(methods)
+            run = [function, *(each for name in by_text for each in named.get(name, ()))]
+            return frozenset().union(*(self.function_effects(each) for each in run if each))
         if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})
         forward = {FORWARD} if self.is_forward(call, scope) else set()

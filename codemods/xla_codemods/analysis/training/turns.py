@@ -9,6 +9,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
+from ...flow.by_text import is_an_element, methods_by_text
 from ...flow.calls import callers, heirs, mapped, methods, passed, properties
 from ...flow.closure import all_ends, reach
 from ...flow.conditions import truth
@@ -20,7 +21,7 @@ from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
 from ..once import once
-from ..projects.in_steps import calls_and_receivers, is_an_element, is_repeated
+from ..projects.in_steps import calls_and_receivers, is_repeated
 from ..scopes import FunctionNode
 from ..script import Script
 from ..syntax import evaluated, is_literal, is_size, name_of, returned
@@ -245,22 +246,7 @@ def _hooks(script: Script, call: ast.Call, known: FunctionNode | None) -> list[F
                 return named
             owners = heirs(script, base)
             return [method for method in named if script.parent(method) in owners]
-        case ast.Attribute(value=ast.Name(id="self")) if _calls_by_text(script):
-            given = (*call.args, *(k.value for k in call.keywords))
-            texts = [a.value for a in given if isinstance(a, ast.Constant)]
-            return [m for text in texts for m in by_name.get(str(text), [])]
-    return []
-
-
-@once
-def _calls_by_text(script: Script) -> bool:
-    """Return True if methods of objects in a list are called by name: `getattr(callback, hook)(...)`."""
-    for call, _ in script.index.calls_of("getattr"):
-        match call.args:
-            case [ast.Name() as owner, name, *_] if not isinstance(name, ast.Constant):
-                if isinstance(script.parent(call), ast.Call) and _is_an_element(script, owner):
-                    return True
-    return False
+    return [m for text in methods_by_text(script, call) for m in by_name.get(text, [])]
 
 
 def _is_an_element(script: Script, owner: ast.Name) -> bool:

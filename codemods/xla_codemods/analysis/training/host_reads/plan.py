@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
+from ....flow.by_text import calls_by_text
 from ....flow.closure import reach
 from ....flow.containers import view_below
 from ...inference.library_types import RUNTIME
@@ -142,6 +143,7 @@ def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:
     if function is None or _marks_steps(script, node) or _repeats(script, node):
         return []
     calls = [call for call, _ in script.index.calls_of(function.name)]
+    calls += [call.node for call in calls_by_text(script, function.name)]
     return [call for call in calls if function not in script.ancestors(call)]
 
 

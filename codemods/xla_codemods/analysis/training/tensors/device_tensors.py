@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import partial
 
-from ....flow.calls import passed
+from ....flow.calls import owner_of, passed
 from ....flow.closure import all_ends, ends
 from ....flow.containers import elements, held
 from ...frameworks.accelerator import uses_accelerate
@@ -299,7 +299,18 @@ def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
         return False
     function, text = script.function(node), unparsed(node)
-    return any(unparsed(n) == text and script.function(n) is function for n in losses(script))
+    if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
+        return True
+    return isinstance(node, ast.Attribute) and _is_the_loss_of_its_object(script, node)
+
+
+def _is_the_loss_of_its_object(script: Script, node: ast.Attribute) -> bool:
+    """Return True for `self.learner.loss`, if gradients of this attribute of the same class are computed anywhere."""
+    of_others = [n for n in losses(script) if isinstance(n, ast.Attribute) and n.attr == node.attr]
+    if not of_others or script.value(node).kinds - {TENSOR}:
+        return False
+    owner = owner_of(script, node)
+    return owner is not None and any(owner_of(script, n) is owner for n in of_others)
 
 
 def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:

@@ -230,6 +230,9 @@ def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
         return any(_handed(script, node))
     root = node.value if isinstance(node, (ast.Attribute, ast.Subscript)) else node
     function = _called_by_others(script, node)
+    match node:
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=holder), attr=loss):
+            return function is not None and script.callers.give_an_object_with_loss(holder, loss)
     if not isinstance(root, ast.Name) or function is None:
         return False
     if isinstance(node, ast.Name) and _is_value_of_a_parameter(script, node, function):

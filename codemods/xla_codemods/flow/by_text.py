@@ -1,0 +1,195 @@
+"""Methods that are called by their name as text: `self.call("after_step", loss)`, of hooks in a list.
+
+A runner is a function that calls the method which its parameter names: `getattr(hook, name)(self)`,
+or passes it on to a runner, or to objects in a list, which look it up themselves: `hook(name)`.
+Values are not followed, since what a parameter is depends on the calls found here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from ..analysis.scopes import FunctionNode, Scope
+from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, names_given, parameters
+from .calls import File
+from .closure import reach
+
+
+class CallByText(NamedTuple):
+    """A call that runs methods by their name; `passes` has the arguments that these receive."""
+
+    node: ast.Call
+    passes: ast.Call
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """A function, and its parameter with a method's name, which stands between `prefix` and `suffix`.
+
+    inner: The call in `function` that runs the method, with the arguments that it receives.
+    """
+
+    function: FunctionNode
+    parameter: str
+    prefix: str
+    suffix: str
+    inner: ast.Call = field(compare=False)
+
+
+def calls_by_text(file: File, method: str) -> list[CallByText]:
+    """Return the calls of the file that run `method` of objects by its name."""
+    return file.index.cached(_by_method).get(method, [])
+
+
+def methods_by_text(file: File, call: ast.Call) -> list[str]:
+    """Return the names of the methods that `call` runs by text."""
+    return file.index.cached(_by_call).get(call, [])
+
+
+def is_an_element(name: str, scope: Scope) -> bool:
+    """Return True if `name` is the variable of a loop, and nothing else."""
+    found = scope.find(name)
+    return found is not None and all(binding.how == "for" for binding in found[1])
+
+
+def _by_method(file: File) -> Mapping[str, list[CallByText]]:
+    found: dict[str, list[CallByText]] = {}
+    for lookup, _ in file.index.calls_of("getattr"):
+        match lookup.args:
+            case [_, ast.Constant(value=str(text)), *_]:
+                found.setdefault(text, []).extend(CallByText(c, c) for c in _runs(file, lookup))
+    for runner in _runners(file):
+        for call in _calls(file, runner.function):
+            match _argument(file, runner, call):
+                case ast.Constant(value=str(text)):
+                    method = runner.prefix + text + runner.suffix
+                    found.setdefault(method, []).append(
+                        CallByText(call, _passed(file, call, runner))
+                    )
+    return found
+
+
+def _by_call(file: File) -> Mapping[ast.Call, list[str]]:
+    found: dict[ast.Call, list[str]] = {}
+    for method, calls in file.index.cached(_by_method).items():
+        for call in calls:
+            found.setdefault(call.node, []).append(method)
+    return found
+
+
+def _runners(file: File) -> list[_Runner]:
+    places: list[tuple[ast.expr, ast.Call]] = []  # a method's name, and the call that runs it
+    for lookup, _ in file.index.calls_of("getattr"):
+        if len(lookup.args) > 1:
+            places += [(lookup.args[1], call) for call in _runs(file, lookup)]
+    for call, scope in file.index.of(ast.Call):
+        match call:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Name() as given, *others]):
+                if is_an_element(name, scope):  # hook(name, self): it looks the name up itself
+                    places.append((given, ast.Call(call.func, others, call.keywords)))
+
+    def around(runner: _Runner) -> Iterator[_Runner]:
+        for call in _calls(file, runner.function):
+            given = _argument(file, runner, call)
+            for outer in (
+                _runner(file, given, _passed(file, call, runner)) if given is not None else ()
+            ):
+                if not outer.prefix + outer.suffix:
+                    yield replace(outer, prefix=runner.prefix, suffix=runner.suffix)
+                elif not runner.prefix + runner.suffix:
+                    yield outer
+
+    first = (runner for named, call in places for runner in _runner(file, named, call))
+    return list(reach(first, around))
+
+
+def _runs(file: File, lookup: ast.Call) -> list[ast.Call]:
+    """Return the calls of what `lookup` finds: `getattr(hook, name)(x)`, or `method(x)` if it is assigned to that name."""
+    around = file.parent(lookup)
+    if isinstance(around, ast.Call):
+        return [around] if around.func is lookup else []
+    names = {*names_given(lookup, file.parent)}
+    if isinstance(around, ast.NamedExpr):
+        names.add(around.target.id)
+    function = file.function(lookup)
+    calls = (call for name in names for call, _ in file.index.calls_of(name))
+    return [call for call in calls if file.function(call) is function]
+
+
+def _runner(file: File, named: ast.expr, inner: ast.Call) -> Iterator[_Runner]:
+    """Yield the function around `named` as a runner, if that is its parameter, also between constant texts."""
+    function = file.function(named)
+    prefix, name, suffix = _parts(file, named)
+    if function is not None and any(name == each.arg for each in parameters(function)):
+        yield _Runner(function, name, prefix, suffix, inner)
+
+
+def _parts(file: File, named: ast.expr) -> tuple[str, str, str]:
+    """Return the variable in the text `named`, with what stands before and after it: `f"on_{event}"`."""
+    if isinstance(named, ast.Name):
+        found = file.index.scope(named).find(named.id)
+        binding = found[1][0] if found is not None and len(found[1]) == 1 else None
+        if binding is None or binding.how != "assign" or binding.whole is None:
+            return "", named.id, ""
+        named = binding.whole
+    match named:
+        case ast.JoinedStr(values=parts):
+            pass
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            parts = [left, right]
+        case _:
+            parts = [named]
+    texts = [str(part.value) if isinstance(part, ast.Constant) else None for part in parts]
+    if texts.count(None) != 1:
+        return "", "", ""
+    place = texts.index(None)
+    part = parts[place]
+    inner = part.value if isinstance(part, ast.FormattedValue) else part
+    name = inner.id if isinstance(inner, ast.Name) else ""
+    return "".join(map(str, texts[:place])), name, "".join(map(str, texts[place + 1 :]))
+
+
+def _calls(file: File, function: FunctionNode) -> list[ast.Call]:
+    """Return the calls by the name of `function`; for `__call__`, those of `self` and of its class's instances."""
+    names = {function.name}
+    owner = file.parent(function)
+    if isinstance(owner, ast.ClassDef) and function.name in CALLED_AS_INSTANCE:
+        made = [call for call, _ in file.index.calls_of(owner.name)]
+        names = {"self", *(name for call in made for name in names_given(call, file.parent))}
+    return [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
+
+
+def _argument(file: File, runner: _Runner, call: ast.Call) -> ast.expr | None:
+    """Return what `call` passes for the name of the method."""
+    skips_self = _skips_self(file, runner.function)
+    return argument_for(runner.parameter, runner.function, call, skip_self=skips_self)
+
+
+def _skips_self(file: File, function: FunctionNode) -> bool:
+    return isinstance(file.parent(function), ast.ClassDef)
+
+
+def _passed(file: File, call: ast.Call, runner: _Runner) -> ast.Call:
+    """Return `runner.inner` with the arguments of `call` in place of the parameters of its function."""
+    function, inner = runner.function, runner.inner
+    skips_self = _skips_self(file, function)
+    plain = [arg.arg for arg in function.args.args][skips_self:]
+    spread = function.args.vararg.arg if function.args.vararg is not None else ""
+
+    def filled(argument: ast.expr) -> list[ast.expr]:
+        match argument:
+            case ast.Starred(value=ast.Name(id=name)) if name == spread:
+                return call.args[len(plain) :]
+            case ast.Name(id=name) if name in plain:
+                given = argument_for(name, function, call, skip_self=skips_self)
+                return [given or argument]
+        return [argument]
+
+    args = [given for argument in inner.args for given in filled(argument)]
+    keywords = [ast.keyword(k.arg, filled(k.value)[0]) for k in inner.keywords if k.arg]
+    if function.args.kwarg is not None:
+        keywords += [k for k in call.keywords if k.arg not in plain]
+    return ast.Call(inner.func, args, keywords)
