@@ -88,9 +88,28 @@ PARTS = (
     "torchao.prototype.mx_formats",
 )
 
-# Single names of torch.
+# Single names of torch and FAISS.
 NAMES = frozenset(
     {
+        "faiss.GpuClonerOptions",
+        "faiss.GpuIndex",
+        "faiss.GpuIndexFlat",
+        "faiss.GpuIndexFlatConfig",
+        "faiss.GpuIndexFlatIP",
+        "faiss.GpuIndexFlatL2",
+        "faiss.GpuIndexIVFFlat",
+        "faiss.GpuIndexIVFFlatConfig",
+        "faiss.GpuIndexIVFPQ",
+        "faiss.GpuIndexIVFPQConfig",
+        "faiss.GpuMultipleClonerOptions",
+        "faiss.StandardGpuResources",
+        "faiss.index_cpu_to_all_gpus",
+        "faiss.index_cpu_to_gpu",
+        "faiss.index_cpu_to_gpu_multiple",
+        "faiss.index_cpu_to_gpu_multiple_py",
+        "faiss.index_cpu_to_gpus_list",
+        "faiss.index_gpu_to_cpu",
+        "faiss.knn_gpu",
         "torch.autograd.profiler.emit_nvtx",
         "torch.cudnn_affine_grid_generator",
         "torch.cudnn_batch_norm",

@@ -27,6 +27,7 @@ _DALI = "it decodes and augments on CUDA devices: use torchvision transforms in 
 _TENSORRT = "it runs trained models on NVIDIA devices"
 _NVTX = "it marks ranges for NVIDIA's profiler: use `torch_xla.debug.profiler.Trace(name)`"
 _CUPY = "it computes on CUDA devices: use PyTorch's operations, or NumPy on the host"
+_FAISS = "it searches on CUDA devices: keep the index on the host, and pass it arrays (`x.cpu().numpy()`)"
 
 KERNELS: tuple[Row, ...] = (
     *rows(
@@ -212,6 +213,36 @@ KERNELS: tuple[Row, ...] = (
             "cucim": _CUPY,
             "rmm": "it allocates CUDA memory",
             "cuvs": _CUPY,
+        },
+        rule="XLA909",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "faiss",
+        ABSENT,
+        NONE,
+        RAISES,
+        {
+            "StandardGpuResources": _FAISS,
+            "GpuIndex": _FAISS,
+            "GpuIndexFlat": _FAISS,
+            "GpuIndexFlatConfig": _FAISS,
+            "GpuIndexFlatIP": ("faiss.IndexFlatIP", _FAISS),
+            "GpuIndexFlatL2": ("faiss.IndexFlatL2", _FAISS),
+            "GpuIndexIVFFlat": ("faiss.IndexIVFFlat", _FAISS),
+            "GpuIndexIVFFlatConfig": _FAISS,
+            "GpuIndexIVFPQ": ("faiss.IndexIVFPQ", _FAISS),
+            "GpuIndexIVFPQConfig": _FAISS,
+            "GpuClonerOptions": _FAISS,
+            "GpuMultipleClonerOptions": _FAISS,
+            "index_cpu_to_all_gpus": _FAISS,
+            "index_cpu_to_gpu": _FAISS,
+            "index_cpu_to_gpu_multiple": _FAISS,
+            "index_cpu_to_gpu_multiple_py": _FAISS,
+            "index_cpu_to_gpus_list": _FAISS,
+            "index_gpu_to_cpu": _FAISS,
+            "knn_gpu": ("faiss.knn", _FAISS),
         },
         rule="XLA909",
         torch="any",

@@ -16,6 +16,12 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 data = [torch.randn(3, 4) for _ in range(3)]
 """
 PROGRAMS = {
+    "a pipeline's device": """
+import torch, transformers
+number = 0 if torch.cuda.is_available() else -1
+transformers.pipeline = lambda task, device: torch.zeros(2, device="cpu" if device == -1 else device)
+print(transformers.pipeline("text-classification", device=number).shape)
+""",
     "facts of the GPU that are displayed": """
 import torch
 facts = torch.cuda.get_device_properties(0)

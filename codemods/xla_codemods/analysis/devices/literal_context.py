@@ -51,6 +51,8 @@ def place(script: ParsedFile, node: ast.expr) -> str:
     parent = script.parent(node)
     if isinstance(parent, (ast.keyword, ast.Assign)) and is_for_a_simulator(script, node):
         return ENGINE
+    if is_for_another_library(script, node):
+        return ELSEWHERE
     match parent:
         case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
             if isinstance(parent, ast.IfExp) and parent.test is node:
@@ -69,8 +71,6 @@ def place(script: ParsedFile, node: ast.expr) -> str:
             return _default(script, node, parent)
         case ast.Return():
             return _returned(script, parent)
-        case ast.Dict() if is_for_another_library(script, node):
-            return ELSEWHERE
         case ast.Dict():
             return _entry(script, node, parent)
         case ast.expr() if isinstance(parent, _DISPLAYS):

@@ -1,12 +1,12 @@
-"""Arrays and kernels of cupy, numba.cuda and RAPIDS need CUDA devices.
+"""Arrays, kernels and indices of cupy, numba.cuda, RAPIDS and FAISS need CUDA devices.
 
 ## What it reports
 
-Uses of cupy, `numba.cuda` and RAPIDS.
+Uses of cupy, `numba.cuda` and RAPIDS, and the indices of FAISS for CUDA devices.
 
 ## Why it matters on XLA
 
-The packages run on CUDA only.
+These packages and indices exist for CUDA only. `faiss-cpu` has no `StandardGpuResources`.
 
 ## What to do
 
@@ -26,6 +26,19 @@ def double(values):
 
 def norm(x):
     return cupy.linalg.norm(cupy.asarray(x))  # XLA909
+```
+
+Searches of FAISS on the host are not reported, nor is `gpu=True`, which then has no effect:
+
+```python
+import faiss
+import torch
+
+def index_of(vectors):
+    index = faiss.IndexFlatL2(vectors.shape[1])
+    clusters = faiss.Kmeans(vectors.shape[1], 10, gpu=True)
+    resources = faiss.StandardGpuResources()  # XLA909
+    return faiss.index_cpu_to_gpu(resources, 0, index), clusters  # XLA909
 ```
 
 numba for the host is not reported:

@@ -80,6 +80,19 @@ other modules may start:
 +xla.launch(work, args=(2,), nprocs=2)
 ```
 
+To pipelines of transformers, a negative number is the CPU:
+
+```diff
+ import torch
+ from transformers import pipeline
++from xla_migrate import runtime as xla
+
+-gpu = 0 if torch.cuda.is_available() else -1
+-classify = pipeline("text-classification", device=gpu)
++gpu = 0 if xla.is_available() else -1
++classify = pipeline("text-classification", device=xla.xla_device(gpu) if gpu >= 0 else -1)
+```
+
 A number that is passed to another library is reported without a fix:
 
 ```python
@@ -118,7 +131,8 @@ from ...analysis.devices.specs import (
     named_like_a_device,
 )
 from ...analysis.devices.uses import is_calculated_with, makes_tensors
-from ...analysis.inference.values import DATASET, DTYPE, MODULE, TENSOR
+from ...analysis.inference.library_types import RUNTIME
+from ...analysis.inference.values import DATASET, DTYPE, MODULE, NUMBER, TENSOR
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of, unparsed
@@ -134,6 +148,7 @@ _MESSAGE = (
     "PyTorch treats a number as a CUDA device, which fails on an XLA host: use `xla.xla_device`"
 )
 
+_OURS = f"{RUNTIME}.xla_device"
 _CURRENT = "torch.cuda.current_device"
 _NAMED = (ast.Name, ast.Attribute, ast.Constant)
 _COUNTED = (*_NAMED, ast.BinOp, ast.Subscript)  # `rank % count`, `args.device_ids[0]`
@@ -299,8 +314,14 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
             yield RULE.finding(script, index, _MESSAGE, Replace(index, text, holes))
         case ast.Constant():
             yield from _numbered(script, index)
+        case ast.IfExp(body=ast.Call(func=func)) if script.dotted(func) == _OURS:
+            pass  # written by the next case
+        case ast.Name() | ast.Attribute() if script.value(index).kinds == {NUMBER}:
+            text = f"{script.xla}.xla_device({{0}}) if {unparsed(index)} >= 0 else -1"
+            yield RULE.finding(script, index, _MESSAGE, Replace(index, text, (index,)))
         case _ if script.devices.is_index(index):
-            yield RULE.finding(script, index, _MESSAGE, severity=WARNING)
+            message = f"{_MESSAGE} for a number that is not negative"
+            yield RULE.finding(script, index, message, severity=WARNING)
 
 
 def _numbered(script: Script, index: ast.expr) -> Iterator[Finding]:

@@ -23,6 +23,13 @@ ASKED = "torch.cuda.is_available()"
         f'params = {{"device": "cuda" if {ASKED} else "cpu"}}\nmodel = xgboost.train(params, data)',
         f'model = xgboost.XGBClassifier(tree_method="gpu_hist" if {ASKED} else "hist")',
         f'method = "gpu_hist" if {ASKED} else "hist"',
+        f'device = "cuda" if {ASKED} else "cpu"\nmodel = xgboost.XGBClassifier(device=device)',
+        'params = {}\nparams["device"] = "cuda"\nmodel = xgboost.train(params, data)',
+        'params = dict(device="cuda", depth=3)\nprint(params)\nmodel = xgboost.train(params, data)',
+        'params = {}\nparams.update(device="cuda:0")\nmodel = xgboost.XGBClassifier(**params)',
+        'params = {}\nparams.update({"device": "cuda"})\nmodel = xgboost.train(params=params, dtrain=data)',
+        'model = xgboost.XGBClassifier()\nmodel.set_params(device="cuda")',
+        'def fit(device="cuda"):\n    return xgboost.train({"device": device}, data)\nfit("cuda:1")',
     ],
 )
 def test_a_choice_for_a_library_without_torch_stays(line: str) -> None:
@@ -49,6 +56,8 @@ def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
         (f"parser.add_argument('--gpu', default={ASKED})", "default=xla.is_available()"),
         (f"use_gpu = {ASKED}\nsimlib.f(gpu=use_gpu)\nif use_gpu:\n    x = x.cuda()", "use_gpu = xla.is_"),
         (f"def f(gpu=None): ...\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
+        ('options = {}\noptions["device"] = "cuda"\nsimlib.f(**options)', "= xla.device_type()"),
+        (f'device = "cuda" if {ASKED} else "cpu"\nxgboost.XGBClassifier(device=device)\nx.to(device)', "device = xla.device_type()"),
         (f'batch = simlib.batch(device="cuda" if {ASKED} else "cpu")', "device=xla.device_type()"),
     ],
 )  # fmt: skip

@@ -47,9 +47,15 @@ def test_transformers_pipeline(device: str) -> None:
 
 
 def test_a_number_for_a_pipeline_that_may_be_minus_one_is_left_to_a_person() -> None:
-    source = f'{PIPELINE}n = int(s)\np = pipeline("x", device=n)'
+    source = f'{PIPELINE}p = pipeline("x", device=args.gpu)'
     assert line(source) == source
     assert codes(source) == ["XLA106"]
+
+
+@pytest.mark.parametrize("number", ["int(s)", "0 if torch.cuda.is_available() else -1"])
+def test_a_negative_number_for_a_pipeline_stays(number: str) -> None:
+    after = line(f'{PIPELINE}n = {number}\np = pipeline("x", device=n)')
+    assert after.endswith('p = pipeline("x", device=xla.xla_device(n) if n >= 0 else -1)')
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,23 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from functools import partial
 
+from ....flow.calls import call_with
+from ....flow.closure import ends
+from ....flow.edges import uses
 from ....listened import LISTENED
 from ....patterns import Pattern
-from ...inference.library_types import FOREIGN
+from ...inference.library_types import FOREIGN, is_of_others
 from ...parsed_file import ParsedFile
+from ...syntax import name_of
 from ..non_device_calls import is_of_an_engine
 
 # Arguments that switch a library's own code for CUDA on.
 _FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)
 # Devices of a simulator, which knows CUDA's alone.
 _OF_SIMULATORS = Pattern(r"^(?:sim|simulation|physics|graphics|render(?:ing|er)?)_device(?:$|_)")
+_ANY = "xgboost"  # stands for the library of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
 
@@ -24,6 +30,10 @@ def library_given(script: ParsedFile, test: ast.expr) -> str | None:
 
     Libraries that a rule knows are not among them.
     """
+    choice = script.parent(test)
+    if isinstance(choice, ast.IfExp) and choice.test is test:
+        if libraries := _libraries_without_torch(script, choice):
+            return libraries[0]
     return _library(script, test, may_be_named=True)
 
 
@@ -34,9 +44,56 @@ def is_for_a_simulator(script: ParsedFile, device: ast.expr) -> bool:
 
 
 def is_for_another_library(script: ParsedFile, device: ast.expr) -> bool:
-    """Return True if all that is done with `device` is to pass it to a library without torch: `xgboost.train({"device": device})`."""
-    library = _library(script, device, may_be_named=True, is_device=True)
-    return library in FOREIGN
+    """Return True if all that is done with `device` is to pass it to libraries without torch, also in a dictionary.
+
+    `xgboost.train({"device": device})`, `params["device"] = device`, then `XGBClassifier(**params)`.
+    """
+    return bool(_libraries_without_torch(script, device))
+
+
+def _libraries_without_torch(script: ParsedFile, device: ast.expr) -> list[str]:
+    """Return the libraries without torch that receive `device`; none if anything else does."""
+    if not script.cached(_imports_foreign):
+        return []
+    found = {_receiver(script, end) for end in ends([device], partial(_goes_into, script))}
+    return sorted(filter(None, found)) if found <= {"", *FOREIGN} else []
+
+
+def _imports_foreign(script: ParsedFile) -> bool:
+    return script.source.mentions(*FOREIGN)
+
+
+def _goes_into(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    """Return the expressions with the value of `node`, and the dictionaries that it is put into."""
+    around = script.parent(node)
+    match around, script.parent(around) if around is not None else None:
+        case ast.Dict(), _:
+            return [around]
+        case ast.keyword(arg=str()), ast.Call(func=ast.Name(id="dict")) as made:
+            return [made]
+        case (
+            (ast.keyword(arg=str()), ast.Call(func=ast.Attribute(attr="update", value=owner)))
+            | (ast.Call(func=ast.Attribute(attr="update", value=owner)), _)
+            | (ast.Assign(targets=[ast.Subscript(value=owner)]), _)
+        ) if owner is not node and isinstance(owner, ast.Name):
+            return [name for name in script.index.same(owner) if isinstance(name.ctx, ast.Load)]
+    return uses(script, node)
+
+
+def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
+    """Return the library that receives `node`; "" if the place only fills, reads or shows it, None for another."""
+    match script.parent(node):
+        case ast.Subscript(value=owner) | ast.Attribute(value=owner) if owner is node:
+            return ""
+    call = call_with(script, node)
+    dotted = script.dotted(call.func) if call is not None else None
+    if call is None or (dotted is not None and script.project.has(dotted)):
+        return None
+    if dotted is None and isinstance(call.func, ast.Attribute):
+        return _ANY if is_of_others(script.value(call.func.value)) else None
+    if name_of(call.func) == "print":
+        return ""
+    return (dotted or "").partition(".")[0] or None
 
 
 def is_without_torch(library: str) -> bool:
