@@ -58,3 +58,14 @@ def test_the_momentum_is_part_of_torch_xlas_graph(device: torch.device) -> None:
         batch_norm._torch_batch_norm(x, mean, variance, training=True, momentum=0.3 + k / 7)
         xla.mark_step()
     assert compiles() - before >= 4
+
+
+def test_the_variance_is_corrected_once_under_a_default_device(device: torch.device) -> None:
+    """`torch.set_default_device` is a mode of torch functions, in which torch's batch norm calls itself by its name."""
+    norm, x = nn.BatchNorm1d(4), torch.randn(5, 4)
+    theirs = copy.deepcopy(norm)
+    norm.to(device)
+    with torch.device(device):
+        norm(x.to(device))
+    theirs(x)
+    torch.testing.assert_close(norm.running_var.cpu(), theirs.running_var)

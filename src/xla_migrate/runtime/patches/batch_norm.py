@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from torch.nn import functional
+from torch.overrides import has_torch_function_variadic
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ._versions import Versions
@@ -51,6 +52,10 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> torch.Tensor:
     rest: Any = (weight, bias, training, momentum, eps)
+    if has_torch_function_variadic(input, running_mean, running_var, weight, bias):
+        # A mode, such as that of `torch.set_default_device`: torch's function calls itself again
+        # without it, by its name, which is this function. The corrections below must not be made twice.
+        return _torch_batch_norm(input, running_mean, running_var, *rest)
     if _mixes_types(input, running_mean, weight):
         return _batch_norm(input.float(), running_mean, running_var, *rest).to(input.dtype)
     if not training and _has_no_backward(input, running_mean, running_var, weight, bias):
