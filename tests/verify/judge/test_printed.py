@@ -80,6 +80,21 @@ def test_alike(theirs: str, ours: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "expected"),
+    [("32768.0", Status.OK), ("65536", Status.OK), ("1024", Status.FAILED), ("3", Status.FAILED)],
+)
+def test_a_number_is_the_scalers_if_the_scaler_had_it(number: str, expected: Status) -> None:
+    reference, target = run(), run(side="target")
+    reference.traces[0].steps[0].scale = 65536.0
+    for one, shown in ((reference, number), (target, "1.0")):
+        line = f'{{"tag": "train/scale", "value": {shown}, "loss": 2.0}}'
+        one.traces[0].printed = [PrintedLine(line, "train.py:1")]
+    found = printed.judge(reference, target, 1e-5)
+    assert found is not None
+    assert found.status is expected
+
+
+@pytest.mark.parametrize(
     ("theirs", "ours"),
     [
         ("loss 1.2345", "loss 1.2347"),

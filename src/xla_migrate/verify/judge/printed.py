@@ -24,7 +24,7 @@ from .trace import PrintedLine
 _MASK = "#"
 _LAST_DIGIT = 1e-2  # relative
 _NUMBER = re.compile(
-    r"(?<![\w.#])[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?:nan|inf(?:inity)?)(?![a-z]))(?![\w.]*\w*[A-Za-z_]{4})",
+    r"(?<![\w.#])[-+]?(?:\d(?:[\d_,]*\d)?\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?:nan|inf(?:inity)?)(?![a-z]))(?![\w.]*\w*[A-Za-z_]{4})",
     re.IGNORECASE,
 )
 _YEAR = r"(?:19|20)\d\d"
@@ -62,8 +62,9 @@ _ASIDE_AFTER = re.compile(
     r"|[\w ]{0,12}/\s?(?:s|sec|second|it|min|ms)\b|(?:\w+ )?per sec)",
     re.IGNORECASE,
 )
-# The factor of a loss scaler, a power of two, of which nothing is left after migration: it is 1 there.
+# Said to be the factor of a loss scaler, a power of two, of which nothing is left after migration: it is 1 there.
 _OF_SCALER = re.compile(r"(?:\b|_)(?:scale|scaler|scaling)['\"]?[\s:=(]*$", re.IGNORECASE)
+_LEAST_FACTOR = 16  # smaller ones are too easily another number of the script
 _BAR = re.compile(r"\r|\d+%\|")
 # A warning says so, except for those that a library prints with its own file and line (Lightning).
 _WARNING = re.compile(r"warn(?:ing)?s?\b|^\S*site-packages\S+\.py:\d+: ", re.IGNORECASE)
@@ -180,11 +181,12 @@ def judge(
         repeated: two runs of the same script, the second with another clock: what differs there is not compared.
     """
     compared, worst, left_out = 0, 0.0, 0
+    factors = _factors(reference)
     again = [] if repeated is None else [_unsteady(*pair, allowed) for pair in _streams(*repeated)]
     for at, (theirs, ours) in enumerate(_streams(reference, target)):
         unsteady = again[at] if at < len(again) else _Unsteady()
         left_out += len(unsteady)
-        found, count, apart = _compare(theirs, ours, allowed, unsteady)
+        found, count, apart = _compare(theirs, ours, allowed, unsteady, factors)
         if found is not None:
             where = found.target.where if found.target is not None else ""
             return Judgement(
@@ -203,6 +205,13 @@ def judge(
             " script print differently"
         )
     return Judgement(Check.PRINTED, Status.OK, detail)
+
+
+def _factors(run: ObservedRun) -> frozenset[float]:
+    """What the run's loss scalers multiplied by: at each step, and after an update that doubles or halves it."""
+    seen = {step.scale for trace in run.traces for step in trace.steps if step.scale is not None}
+    known = {scale * change for scale in seen for change in (0.5, 1, 2)}
+    return frozenset(factor for factor in known if factor >= _LEAST_FACTOR)
 
 
 def _streams(
@@ -259,6 +268,7 @@ def _compare(
     target: Sequence[PrintedLine],
     allowed: float,
     unsteady: _Unsteady,
+    factors: frozenset[float],
 ) -> tuple[Difference | None, int, float]:
     """(the first difference in the original's order, numbers compared, the largest relative difference)."""
     theirs = [m for line in reference if (m := masked(line)) is not None]
@@ -276,7 +286,8 @@ def _compare(
         for i, (x, y) in enumerate(zip(one.numbers, others[place - 1].numbers, strict=True)):
             if i in unsteady.numbers.get(one.template, ()):
                 continue
-            if one.scaler[i] and y == 1 and x >= 1 and math.log2(x).is_integer():
+            is_factor = x in factors or (one.scaler[i] and x >= 1 and math.log2(x).is_integer())
+            if is_factor and y == 1:
                 continue
             apart = relative(x, y, scales[one.template][i])
             if apart > allowed and not _in_last_digit(x, y, one.last[i], others[place - 1].last[i]):
