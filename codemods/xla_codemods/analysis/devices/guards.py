@@ -71,8 +71,8 @@ def _is_optional(
         if _mention([test], named) and truth(test, installed) is not (not needed):
             return True
     for child, around in script.upward(node):
-        if _mention(getattr(around, "decorator_list", ()), named):
-            return True
+        if _mention([d for d in getattr(around, "decorator_list", ()) if d is not child], named):
+            return True  # as `@require_apex`
         if isinstance(around, ast.Try) and (child in around.body or child in around.orelse):
             tries = child in around.body
             size = 1 if is_import else len(around.body)
