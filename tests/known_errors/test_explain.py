@@ -77,6 +77,7 @@ ALSO = {
     "OSError: /usr/lib/python3/torchaudio/lib/libtorchaudio.so: undefined symbol: _ZN5torch3jit17": "mismatched-extension",
     "flash_attn_2_cuda.so: undefined symbol: _ZN3c104cuda9SetDevice": "mismatched-extension",
     "train_loss=nan, step=12": "nan",
+    "RuntimeError: 0 active drivers ([]). There should only be one.": "triton-without-gpu",
     "{'loss': nan, 'grad_norm': nan}": "nan",
     "Killed": "killed",
     "bash: line 1: 12345 Killed                  python train.py": "killed",
@@ -154,6 +155,43 @@ def test_a_traceback_is_explained_by_its_last_error() -> None:
     assert explained(last_known("ValueError: 3")) == []
 
 
+OF_TORCH = """\
+Traceback (most recent call last):
+  File "/home/u/train.py", line 3, in <module>
+    import helpers
+  File "<frozen importlib._bootstrap>", line 241, in _call_with_frames_removed
+ImportError: no such module
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/home/u/train.py", line 12, in <module>
+    main()
+  File "/home/u/engine.py", line 40, in main
+    model = model.cuda()
+  File "/usr/lib/python3.11/site-packages/torch/cuda/__init__.py", line 403, in _lazy_init
+    raise AssertionError("Torch not compiled with CUDA enabled")
+AssertionError: Torch not compiled with CUDA enabled
+"""
+
+
+def test_the_last_frame_outside_of_packages_is_named() -> None:
+    (found,) = find(OF_TORCH.splitlines())
+    assert found.called_at == "/home/u/engine.py:40"
+    assert explained(found)[0] == "  at     /home/u/engine.py:40"
+
+
+def test_no_frame_is_named_if_the_last_one_is_the_users_own() -> None:
+    text = OF_TORCH.replace("/usr/lib/python3.11/site-packages/", "/home/u/")
+    assert [one.called_at for one in find(text.splitlines())] == [""]
+
+
+def test_a_long_line_is_shortened_visibly() -> None:
+    (found,) = find(["loss: nan " + "x" * 200])
+    assert len(found.text) == 160
+    assert found.text.endswith("...")
+
+
 def test_the_command_reads_files_and_standard_input(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +205,7 @@ def test_the_command_reads_files_and_standard_input(
     with log.open() as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert main(["explain", "--log", "-"]) == 1
-    assert capfd.readouterr().out == "No known error in 1 lines.\n"
+    assert capfd.readouterr().out == "No known error in 1 line.\n"
 
 
 def test_a_file_that_is_missing_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -114,6 +114,8 @@ def damaged(device: torch.device) -> None:
 
 TRIGGERS: dict[str, Callable[[torch.device], object]] = {
     "no-nvidia-driver": lambda device: torch.ones(1).cuda(),
+    "triton-without-gpu": lambda device: importlib.import_module("triton").runtime.driver.active.get_current_device(),
+    "tf32-option": lambda device: importlib.import_module("transformers").TrainingArguments(tf32=True),
     "no-torch-xla": lambda device: importlib.import_module("libneuronxla"),
     "cuda-extension": lambda device: importlib.import_module("amp_C"),
     "libcudart": lambda device: ctypes.CDLL("libcudart.so.99"),

@@ -122,8 +122,8 @@ def _last_words(found: dict[str, Any]) -> str:
 
 def _advice(found: dict[str, Any], otherwise: str) -> str:
     """Return cause and fix of the last known error that the probe printed, or `otherwise`."""
-    error = last_known(f"{found.get('stderr', '')}\n{found.get('error', '')}")
-    return f"{error.cause} {error.fix}" if error is not None else otherwise
+    known = last_known(f"{found.get('stderr', '')}\n{found.get('error', '')}")
+    return f"{known.error.cause} {known.error.fix}" if known is not None else otherwise
 
 
 def _not_imported(found: dict[str, Any]) -> DoctorCheck:

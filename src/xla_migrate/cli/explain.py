@@ -15,6 +15,7 @@ from xla_codemods.rules import every_rule
 
 from ..known_errors.explain import find, text_of
 from ..manuals import OURS, rule_of
+from ..reports.text import plural
 from ..settings import Finder, SettingsError, nearest
 from .checks import known_codes
 from .usage import fail
@@ -85,8 +86,8 @@ def _of_log(words: Sequence[str]) -> int:
     found = find(lines)
     for one in found:
         print(text_of(one, "" if name == "-" else name), end="\n\n")
-    count = f"{len(found)} known error{'' if len(found) == 1 else 's'}"
-    print(f"{count} in {len(lines)} lines." if found else f"No known error in {len(lines)} lines.")
+    count = plural(len(found), "known error") if found else "No known error"
+    print(f"{count} in {plural(len(lines), 'line')}.")
     return 0 if found else 1
 
 

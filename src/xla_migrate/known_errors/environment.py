@@ -7,8 +7,23 @@ ERRORS = (
         "no-nvidia-driver",
         r"Found no NVIDIA driver on your system|Torch not compiled with CUDA enabled|No CUDA GPUs are available",
         "A CUDA call runs on a machine without a GPU.",
-        "Run `xla-migrate` on the file in the last frame of the traceback. `xla-migrate check` reports calls that remain.",
+        "Run `xla-migrate` on your own file that comes last in the traceback. `xla-migrate check` reports calls that remain.",
         "XLA101 XLA105",
+    ),
+    KnownError(
+        "triton-without-gpu",
+        r"libcuda\.so cannot found!|\b0 active drivers \(\[\]\)",
+        "A Triton kernel is launched. Triton compiles for GPUs only.",
+        "Write the kernel with PyTorch's operations, or as a Pallas or NKI kernel. "
+        "If the original needs it, record the original on a GPU (`xla-migrate verify --record`).",
+        "XLA903 guides/record-on-gpu.md",
+    ),
+    KnownError(
+        "tf32-option",
+        r"--tf32 requires Ampere",
+        "An option of transformers' arguments switches TF32 on, which only GPUs have.",
+        "Remove `tf32` from the command, the YAML file or the arguments.",
+        "guides/hf-trainer.md",
     ),
     KnownError(
         "mismatched-versions",

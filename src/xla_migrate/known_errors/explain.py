@@ -18,15 +18,27 @@ ERRORS: tuple[KnownError, ...] = (
 )
 _WIDTH = 160  # of a quoted line
 _RULE = re.compile(r"XLA\d+")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_FRAME = re.compile(r'\bFile "(?P<file>[^"]+)", line (?P<line>\d+)')
+_OF_A_PACKAGE = re.compile(r"[/\\](?:(?:site|dist)-packages|lib[/\\]python[\d.]+)[/\\]|^<")
 
 
 class Occurrence(NamedTuple):
-    """A known error in a log: its first line (from 1), the text of that line, and how many lines match."""
+    """A known error in a log.
+
+    Attributes:
+        error: The error.
+        line: The first line that matches (from 1).
+        text: The text of that line.
+        times: How many lines match.
+        called_at: `file:line` of the last frame that is in no package, if frames of packages follow it.
+    """
 
     error: KnownError
     line: int
     text: str
     times: int
+    called_at: str = ""
 
 
 def find(lines: Iterable[str]) -> list[Occurrence]:
@@ -35,15 +47,24 @@ def find(lines: Iterable[str]) -> list[Occurrence]:
     A line counts for the first error of `ERRORS` that matches it.
     """
     found: dict[str, Occurrence] = {}
+    own = last = ""
     for number, line in enumerate(lines, 1):
+        if _TRACEBACK.search(line):
+            own = last = ""
+        elif frame := _FRAME.search(line):
+            last = f"{frame['file']}:{frame['line']}"
+            own = own if _OF_A_PACKAGE.search(frame["file"]) else last
         error = _error_in(line)
         if error is not None:
-            before = found.get(error.name)
-            first = (
-                Occurrence(error, number, line.strip()[:_WIDTH], 0) if before is None else before
-            )
-            found[error.name] = first._replace(times=first.times + 1)
+            called_at = own if own != last else ""
+            first = Occurrence(error, number, _shortened(line.strip()), 0, called_at)
+            before = found.get(error.name, first)
+            found[error.name] = before._replace(times=before.times + 1)
     return sorted(found.values(), key=lambda one: one.line)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 
 
 def _error_in(line: str) -> KnownError | None:
@@ -63,20 +84,22 @@ def text_of(found: Occurrence, source: str = "") -> str:
     """Return the explanation of one error as lines; `source` names the log."""
     where = f"{source}:{found.line}: " if source else ""
     times = f" ({found.times} lines)" if found.times > 1 else ""
-    return "\n".join([f"{where}{found.text}{times}", *explained(found.error)])
+    return "\n".join([f"{where}{found.text}{times}", *explained(found)])
 
 
-def last_known(output: str) -> KnownError | None:
+def last_known(output: str) -> Occurrence | None:
     """Return the last known error in the output of a failed program."""
     found = find(output.splitlines())
-    return found[-1].error if found else None
+    return found[-1] if found else None
 
 
-def explained(error: KnownError | None) -> list[str]:
-    """Return cause, fix and further reading of an error as indented lines; none without an error."""
-    if error is None:
+def explained(found: Occurrence | None) -> list[str]:
+    """Return place, cause, fix and further reading of an error as indented lines; none without an error."""
+    if found is None:
         return []
-    lines = [f"  cause  {error.cause}", f"  fix    {error.fix}"]
+    error = found.error
+    lines = [f"  at     {found.called_at}"] if found.called_at else []
+    lines += [f"  cause  {error.cause}", f"  fix    {error.fix}"]
     if error.see:
         lines.append(f"  see    {', '.join(map(_reference, error.see.split()))}")
     return lines

@@ -130,7 +130,7 @@ def _explain(errors: str) -> None:
 
     known = last_known(errors)
     if known is not None:
-        _say(f"known error: {known.name}")
+        _say(f"known error: {known.error.name}")
         print("\n".join(explained(known)), file=sys.stderr, flush=True)
 
 
