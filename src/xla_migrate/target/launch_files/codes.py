@@ -232,7 +232,7 @@ Values in YAML files at any depth, in mappings with at least two keys of the fra
 config (`distributed_type`, `mixed_precision`), arguments of transformers' trainers and of
 `from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` and others), and arguments of Lightning's
 Trainer (`accelerator`, `strategy`, `precision`). Also DeepSpeed's configurations in JSON, which the
-runtime's engine reads.
+runtime's engine reads, and options of transformers' trainers in shell commands.
 
 ## Why it matters on XLA
 
@@ -242,7 +242,8 @@ The framework fails as if the script contained the value.
 
 Fix: safe, or none.
 
-`optim: adamw_torch_fused` becomes `adamw_torch`, and `fp16: true` becomes `bf16: true`. FSDP,
+`optim: adamw_torch_fused` becomes `adamw_torch`, and `fp16: true` becomes `bf16: true`. In shell
+commands, `--tf32 True` is removed. FSDP,
 quantisation, activation checkpointing and accelerate's DeepSpeed need manual changes: the finding
 names the settings to transfer. In DeepSpeed's configurations, each entry without a counterpart on
 XLA is reported (1-bit optimizers, sparse attention, curricula, monitors and others). `fused: true`

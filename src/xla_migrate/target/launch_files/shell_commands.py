@@ -29,6 +29,7 @@ from .codes import (
 from .found import Edit, Found, Wanted, whole_line
 from .images import in_image
 from .packages import in_index, in_requirement, row_of
+from .training_options import in_options
 
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
 # Of CUDA, NCCL, NVIDIA's container runtime and torch; a script's own CUDA_FLAG is none.
@@ -131,6 +132,7 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     for one in in_launcher(name, words, wanted.devices):
         edits = (Edit(one.start, one.end, one.instead),) if one.instead is not None else ()
         yield Found(GPU_LAUNCHER, one.start, one.end, one.message, edits, one.severity, one.effort)
+    yield from in_options(words)
     for word in words:
         if "--cuda_ext" in word.text:
             message = "apex is built by nvcc, which an XLA host does not have: the build fails"

@@ -1,0 +1,109 @@
+"""Options of transformers' trainers in a shell command: `python train.py --output_dir out --tf32 True --fp16`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from xla_codemods.analysis.commands.launchers import Word
+from xla_codemods.analysis.frameworks.values import OF_FIELDS, OPTIMIZERS, needs_more_memory
+
+from ...results import SAFE, UNSAFE, WARNING
+from .codes import TRAINING_SETTINGS
+from .found import Edit, Found
+
+# Scripts with a parser of their own have options of the same names, such as `--fp16`: what follows from
+# these the migration of the script decides. The options below, or their combination, are of transformers alone.
+_OF_TRANSFORMERS = frozenset(
+    "eval_strategy evaluation_strategy save_strategy logging_strategy".split()
+)
+_BATCH = frozenset("per_device_train_batch_size per_device_eval_batch_size".split())
+_BESIDE_BATCH = frozenset(
+    "do_train logging_steps overwrite_output_dir save_steps save_total_limit".split()
+)
+_SWITCHES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class Option(NamedTuple):
+    """`--name`, `--name value` or `--name=value`.
+
+    Attributes:
+        name: with underscores.
+        value: true without a value, a switch, or the text.
+        before: where the word before it ends.
+        start: where `--name` begins.
+        name_end: where it ends.
+        value_start: where the value begins.
+        end: where all of it ends.
+    """
+
+    name: str
+    value: object
+    before: int
+    start: int
+    name_end: int
+    value_start: int
+    end: int
+
+
+def in_options(words: Sequence[Word]) -> Iterator[Found]:
+    """Yield the findings in the options of a command.
+
+    Args:
+        words: the words of the command. Options before the script are its launcher's.
+    """
+    options = {option.name: option for option in _options(words)}
+    if not _is_of_transformers(options):
+        return
+    for name, fault in OF_FIELDS.items():
+        option = options.get(name)
+        if option is not None and (message := fault(option.value)):
+            yield _found(option, message, options.get(name.replace("fp16", "bf16")))
+
+
+def _is_of_transformers(options: Mapping[str, Option]) -> bool:
+    known = options.keys()
+    if known & _OF_TRANSFORMERS or (known & _BATCH and known & _BESIDE_BATCH):
+        return True
+    return "optim" in options and options["optim"].value in OPTIMIZERS
+
+
+def _options(words: Sequence[Word]) -> Iterator[Option]:
+    """Yield the options behind the script."""
+    script = next((k for k, word in enumerate(words) if word.plain.endswith(".py")), len(words))
+    rest = words[script:]
+    for k, word in enumerate(rest):
+        if not word.text.startswith("--"):
+            continue
+        name, equals, value = word.text[2:].partition("=")
+        name_end = value_start = word.start + len(f"--{name}")
+        end = word.end
+        if equals:
+            value_start += 1
+        elif k + 1 < len(rest) and not rest[k + 1].text.startswith("--"):
+            value, value_start, end = rest[k + 1].text, rest[k + 1].start, rest[k + 1].end
+        else:
+            value = "true"
+        plain = value.strip("\"'")
+        meant = _SWITCHES.get(plain.lower(), plain)
+        before = rest[k - 1].end
+        yield Option(name.replace("-", "_"), meant, before, word.start, name_end, value_start, end)
+
+
+def _found(option: Option, message: str, other: Option | None) -> Found:
+    """Return the finding at an option; `other` is `--bf16` beside `--fp16`, if it is given."""
+    found = Found(TRAINING_SETTINGS, option.start, option.end, message)
+    left_out = Edit(option.before, option.end, "")
+    if option.name == "optim" and option.value in OPTIMIZERS:
+        name = str(option.value)
+        edit = Edit(option.value_start, option.end, OPTIMIZERS[name])
+        return found._replace(edits=(edit,), safety=UNSAFE if needs_more_memory(name) else SAFE)
+    if option.name == "tf32":
+        return found._replace(edits=(left_out,))
+    if option.name.startswith("fp16"):
+        name = f"--{option.name.replace('fp16', 'bf16')}"
+        edits = [Edit(option.start, option.name_end, name)] if other is None else [left_out]
+        if other is not None and other.value is False:
+            edits.append(Edit(other.value_start, other.end, "True"))
+        return found._replace(edits=tuple(edits), severity=WARNING)
+    return found._replace(effort="medium")

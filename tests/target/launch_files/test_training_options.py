@@ -1,0 +1,49 @@
+"""Options of transformers' trainers in shell commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from .helpers import codes, rewritten
+
+LAUNCH = """\
+torchrun --nproc_per_node=4 sft.py \\
+    --model_name_or_path gpt2 \\
+    --eval_strategy "no" \\
+    --tf32 True \\
+    --fp16 --optim "adamw_torch_fused" \\
+    --output_dir out
+"""
+
+
+def test_options_of_a_trainer_are_rewritten() -> None:
+    expected = LAUNCH.replace(" \\\n    --tf32 True", "").replace("--fp16", "--bf16")
+    assert rewritten(LAUNCH, "run.sh") == expected.replace('"adamw_torch_fused"', "adamw_torch")
+
+
+@pytest.mark.parametrize("bf16", ["--bf16 False", "--bf16='no'", "--bf16", "--bf16 True"])
+def test_one_of_two_halves_is_on(bf16: str) -> None:
+    text = f"python a.py --save_strategy=no --fp16 True {bf16}\n"
+    on = {"--bf16 False": "--bf16 True", "--bf16='no'": "--bf16=True"}.get(bf16, bf16)
+    assert rewritten(text, "run.sh") == f"python a.py --save_strategy=no {on}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--per_device_train_batch_size 4 --logging_steps 5 --tf32=true", 1),
+        ("--per-device-train-batch-size 4 --do-train --deepspeed ds.json", 1),
+        ("--eval_strategy no --gradient_checkpointing --torch_compile True", 2),
+        ("--output_dir out --optim paged_adamw_8bit", 1),
+        ("--eval_strategy no --fp16 False --tf32 $TF32", 0),
+        ("--output_dir out --learning_rate 1e-4 --fp16 --tf32", 0),  # a parser of its own
+        ("--per_device_train_batch_size 4 --fp16", 0),
+        ("--optim adamw", 0),
+    ],
+)
+def test_options_are_reported_if_transformers_reads_them(options: str, expected: int) -> None:
+    assert codes(f"python train.py {options}\n", "run.sh") == ["XLA959"] * expected
+
+
+def test_options_of_a_launcher_are_not_the_scripts() -> None:
+    assert codes("wrapper --fp16 --eval_strategy no train.py --lr 1\n", "run.sh") == []
