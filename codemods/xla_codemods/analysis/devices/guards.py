@@ -71,7 +71,8 @@ def _is_optional(
         if _mention([test], named) and truth(test, installed) is not (not needed):
             return True
     for child, around in script.upward(node):
-        if _mention([d for d in getattr(around, "decorator_list", ()) if d is not child], named):
+        decorators = getattr(around, "decorator_list", ())
+        if child not in decorators and _mention(decorators, named):
             return True  # as `@require_apex`
         if isinstance(around, ast.Try) and (child in around.body or child in around.orelse):
             tries = child in around.body

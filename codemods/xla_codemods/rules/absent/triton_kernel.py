@@ -84,7 +84,8 @@ _JIT = "triton.jit"
 def kernel(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     parent = script.parent(node)
     if isinstance(parent, ast.FunctionDef) and node in parent.decorator_list:
-        yield from _kernel(script, parent, node)
+        by = node.func if isinstance(node, ast.Call) else node
+        yield from _kernel(script, parent, by)
 
 
 @RULE.call(_JIT, "triton.runtime.jit.jit", "helion.kernel")

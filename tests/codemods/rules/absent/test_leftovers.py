@@ -150,6 +150,25 @@ def test_a_kernel_is_known_by_what_it_calls(decorator: str) -> None:
     assert ["`double`" in message for message in named] == [True, False]
 
 
+@pytest.mark.parametrize(
+    "decorator", ["@triton.jit", "@triton.jit(debug=True)", "@triton.autotune([], [])\n@triton.jit"]
+)
+@pytest.mark.parametrize(
+    ("imports", "severity"),
+    [
+        ("import triton, triton.language as tl", "error"),
+        (
+            "try:\n    import triton\n    import triton.language as tl\nexcept ImportError:\n    triton = None",
+            "info",
+        ),
+    ],
+)
+def test_the_decorator_of_a_kernel_is_no_guard(decorator: str, imports: str, severity: str) -> None:
+    source = KERNELS.format(imports=imports, decorator=decorator)
+    found = [f for f in check(source.encode()) if "`double`" in f.message]
+    assert [(f.code, f.severity) for f in found] == [("XLA903", severity)]
+
+
 def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
     guarded = "try:\n    import deepspeed\nexcept ImportError:\n    deepspeed = None\n"
     source = f"import torch\n{guarded}print(deepspeed.__version__)\n"
