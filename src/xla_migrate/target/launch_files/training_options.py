@@ -24,7 +24,7 @@ _BESIDE_BATCH = frozenset(
 _SWITCHES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-class Option(NamedTuple):
+class TrainerOption(NamedTuple):
     """`--name`, `--name value` or `--name=value`.
 
     Attributes:
@@ -61,14 +61,14 @@ def in_options(words: Sequence[Word]) -> Iterator[Found]:
             yield _found(option, message, options.get(name.replace("fp16", "bf16")))
 
 
-def _is_of_transformers(options: Mapping[str, Option]) -> bool:
+def _is_of_transformers(options: Mapping[str, TrainerOption]) -> bool:
     known = options.keys()
     if known & _OF_TRANSFORMERS or (known & _BATCH and known & _BESIDE_BATCH):
         return True
     return "optim" in options and options["optim"].value in OPTIMIZERS
 
 
-def _options(words: Sequence[Word]) -> Iterator[Option]:
+def _options(words: Sequence[Word]) -> Iterator[TrainerOption]:
     """Yield the options behind the script."""
     script = next((k for k, word in enumerate(words) if word.plain.endswith(".py")), len(words))
     rest = words[script:]
@@ -87,10 +87,12 @@ def _options(words: Sequence[Word]) -> Iterator[Option]:
         plain = value.strip("\"'")
         meant = _SWITCHES.get(plain.lower(), plain)
         before = rest[k - 1].end
-        yield Option(name.replace("-", "_"), meant, before, word.start, name_end, value_start, end)
+        yield TrainerOption(
+            name.replace("-", "_"), meant, before, word.start, name_end, value_start, end
+        )
 
 
-def _found(option: Option, message: str, other: Option | None) -> Found:
+def _found(option: TrainerOption, message: str, other: TrainerOption | None) -> Found:
     """Return the finding at an option; `other` is `--bf16` beside `--fp16`, if it is given."""
     found = Found(TRAINING_SETTINGS, option.start, option.end, message)
     left_out = Edit(option.before, option.end, "")
