@@ -22,6 +22,7 @@ from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..scopes import ITERATED
 from ..syntax import keyword, name_of, position
+from .kept_entries import kept_entries
 
 _MOVING = Pattern(
     r"to_(?:device|cuda|gpu|accelerator)|move_|_to$|(?:^|_)cuda|send_to|put_on|prepare_(?:input|batch)|copy_to",
@@ -37,7 +38,7 @@ _ASKED = frozenset(
 _OF_TENSORS = frozenset(
     "data grad grad_fn device layout real imag T H mT mH is_cuda is_leaf requires_grad itemsize nbytes".split()
 )
-_QUESTIONS = frozenset({"len", "isinstance", "type", "id", "hasattr", "issubclass"})
+_QUESTIONS = frozenset({"len", "is_tensor", "isinstance", "type", "id", "hasattr", "issubclass"})
 _PASSED_THROUGH = frozenset(
     (
         "float long int double half bool view reshape squeeze unsqueeze permute transpose "
@@ -95,6 +96,8 @@ class Batches:
         def step(use: BatchUse) -> Iterator[BatchUse]:
             moved = self._moves(use)
             moves.extend((move, use.part) for move in moved)
+            kept = (key for move in moved for key in kept_entries(self.script, move))
+            host.extend(use.of(use.node, key) for key in kept)
             found = [] if moved else self._next(use)
             if found is None:
                 host.append(use)
@@ -202,6 +205,10 @@ class Batches:
             case ast.keyword() as named:
                 around = script.parent(named)
                 return self._of_argument(use, around) if isinstance(around, ast.Call) else []
+            case ast.Subscript(value=value, slice=ast.Name() as key) if (
+                value is node and self._moving(_comprehension(script, key))
+            ):
+                return []  # `{k: batch[k].to(device) for k in batch}` moves the batch
             case ast.Subscript(value=value, slice=index) as entry if value is node:
                 # `batch[k] = ...` puts it back.
                 return [use.of(entry, _key(index))] if isinstance(entry.ctx, ast.Load) else []
@@ -301,6 +308,12 @@ def _on_host(moved: set[Part], host: set[Part]) -> tuple[int | str, ...]:
     if None in host or moved <= host or len(set(map(type, known))) > 1:
         return ()  # an index and a name may be the same part
     return tuple(part for part in host if part is not None)
+
+
+def _comprehension(script: ParsedFile, key: ast.Name) -> ast.AST | None:
+    """Return the comprehension whose variable is `key`."""
+    found = script.index.scope(key).find(key.id)
+    return found[0].node if found and isinstance(found[0].node, ast.DictComp) else None
 
 
 def _part(path: Sequence[int]) -> Part:

@@ -181,6 +181,38 @@ def test_parts_that_are_needed_on_the_host(target: str, body: str, iterated: str
 
 
 @pytest.mark.parametrize(
+    ("moves", "host"),
+    [
+        ('{k: v.to(device) if k != "n" else v for k, v in batch.items()}', '"n",'),
+        ('{k: v if "n" == k else v.to(device) for k, v in batch.items()}', '"n",'),
+        ('{k: v.to(device) if k not in KEPT else v for k, v in batch.items()}', '"m", "n"'),
+        ('{k: v if k in ["n"] or not torch.is_tensor(v) else v.to(device) for k, v in batch.items()}', '"n",'),
+        ('{k: batch[k].to(device) if torch.is_tensor(batch[k]) and k != "n" else batch[k] for k in batch}', '"n",'),
+        ('dict(batch)\n        for k, v in batch.items():\n            if k != "n":\n                batch[k] = v.to(device)', '"n",'),
+        ('dict(batch)\n        for k in batch:\n            if k in KEPT: continue\n            batch[k] = batch[k].to(device)', '"m", "n"'),
+        ('{k: v.to(device) if k == "x" else v for k, v in batch.items()}', ""),
+        ('{k: v.to(device) if k != name else v for k, v in batch.items()}', ""),
+        ('{k: v.to(device) if mode != "n" else v for k, v in batch.items()}', ""),
+        ('{k: v.to(device) if k != "n" or len(v) else v for k, v in batch.items()}', ""),
+    ],
+)  # fmt: skip
+def test_entries_that_are_not_moved(moves: str, host: str) -> None:
+    source = f"""import torch
+KEPT = ("m", "n")
+
+def train(model, loader, optimizer, device, mode, name):
+    model.cuda()
+    for batch in loader:
+        batch = {moves}
+        optimizer.zero_grad()
+        model(batch["x"]).mean().backward()
+        optimizer.step()
+"""
+    given = f"(loader, host=({host}))" if host else "(loader)"
+    assert f"in xla.MpDeviceLoader{given}:" in migrated(source)
+
+
+@pytest.mark.parametrize(
     "pairs",
     [
         "for (x, path), y in zip(loader, others):",
