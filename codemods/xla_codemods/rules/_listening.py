@@ -317,7 +317,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "tter{apply} torch.nn.parallel{data_parallel gather parallel_apply replicate scatter} "
 "torch.nn.parallel.data_parallel{data_parallel} torch.nn.parallel.parallel_apply{parallel_apply} "
 "torch.nn.parallel.replicate{replicate} torch.nn.parallel.scatter_gather{gather scatter "
-"scatter_kwargs}"),
+"scatter_kwargs}; nodes: {ClassDef}"),
 ("distributed.rank_guard", {'code': 'XLA606', 'name': 'rank-guard', 'effort': 'medium'},
 "nodes: {If}; file_checks: {before_the_step}"),
 ("distributed.unsharded_loader", {'code': 'XLA607', 'name': 'unsharded-loader', 'severity': 'warning', 'effort': 'medium'},

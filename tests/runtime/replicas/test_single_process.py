@@ -37,6 +37,27 @@ def test_it_is_torchs_to_whoever_asks() -> None:
     assert torch.equal(xla.DataParallel(nn.Identity())(torch.ones(2)), torch.ones(2))
 
 
+class Balanced(xla.DataParallel):
+    """As derived classes are written for CUDA."""
+
+    def forward(self, *inputs: torch.Tensor, **kwargs: torch.Tensor) -> torch.Tensor:
+        scattered, named = self.scatter(inputs, kwargs, self.device_ids or [-1])
+        assert self.dim == 1
+        if len(self.device_ids) == 1:
+            return self.module(*scattered[0], **named[0])
+        replicas = self.replicate(self.module, self.device_ids[: len(scattered)])
+        return self.gather(self.parallel_apply(replicas, scattered, named), self.output_device)
+
+
+def test_a_derived_class_scatters_to_the_one_device() -> None:
+    inner = nn.Linear(3, 2)
+    x = torch.ones(4, 3)
+    wanted = inner(x)
+    got = Balanced(inner, dim=1).to(xla.xla_device())(x)
+    assert got.device == xla.xla_device()
+    torch.testing.assert_close(got.cpu(), wanted)
+
+
 def test_distributed_data_parallel_of_one_replica_brings_inputs_too() -> None:
     model = xla.DistributedDataParallel(nn.Linear(3, 2).to(xla.xla_device()))
     assert model(torch.ones(4, 3)).device == xla.xla_device()

@@ -59,6 +59,22 @@ The function `data_parallel`:
      return main(input)
 ```
 
+A class that derives from it. Its methods `scatter`, `replicate`, `parallel_apply` and `gather`
+then use the one device:
+
+```diff
+-from torch import nn
++from xla_migrate import runtime as xla
+
+-class Balanced(nn.DataParallel):
++class Balanced(xla.DataParallel):
+     def train_step(self, *inputs, **kwargs):
+         if not self.device_ids:
+             return self.module.train_step(*inputs, **kwargs)
+         inputs, kwargs = self.scatter(inputs, kwargs, self.device_ids)
+         return self.module.train_step(*inputs[0], **kwargs[0])
+```
+
 Classes from other packages are not reported:
 
 ```python
@@ -70,7 +86,8 @@ model = DataParallel(net, device_ids=[0, 1])
 ## Limits
 
 A call of `data_parallel` whose inputs may be one tensor or several, and one with keyword
-arguments, is reported without a fix.
+arguments, is reported without a fix. So is a class that derives from it and reads
+`self.device_ids[0]`.
 
 ## See also
 
@@ -88,7 +105,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on
 from ...analysis.type_tests import exact_type_test
 from ...edits import Replace
-from ...finding import HIGH, Finding
+from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
 
 RULE = Rule("XLA605", "single-process-data-parallel")
@@ -111,6 +128,30 @@ def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]
     """`wrap = nn.DataParallel`; `isinstance(model, nn.DataParallel)` stays true."""
     if is_handed_on(node, script.parents) or _is_compared(script, node):
         yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
+
+
+@RULE.node(ast.ClassDef)
+def derived(script: Script, definition: ast.ClassDef, scope: Scope) -> Iterator[Finding]:
+    """`class Balanced(nn.DataParallel)`."""
+    for base in definition.bases:
+        if script.dotted(base, scope) in _CLASSES:
+            if any(_is_a_device_of_self(node) for node in ast.walk(definition)):
+                message = f"{_MESSAGE} (not rewritten, since `{definition.name}` takes a device from `self.device_ids`, which is empty on XLA)"
+                yield RULE.finding(script, base, message, effort=MEDIUM)
+            else:
+                yield RULE.finding(
+                    script, base, _MESSAGE, Replace(base, f"{script.xla}.DataParallel")
+                )
+
+
+def _is_a_device_of_self(node: ast.AST) -> bool:
+    """Return True for `self.device_ids[0]`."""
+    match node:
+        case ast.Subscript(
+            value=ast.Attribute(value=ast.Name(id="self"), attr="device_ids"), slice=index
+        ):
+            return not isinstance(index, ast.Slice)
+    return False
 
 
 def _is_compared(script: Script, node: ast.expr) -> bool:

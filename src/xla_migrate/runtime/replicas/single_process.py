@@ -28,18 +28,52 @@ class DataParallel(nn.DataParallel[nn.Module]):
         torch.Size([3, 2])
     """
 
+    def __init__(
+        self,
+        module: nn.Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+    ) -> None:
+        super().__init__(module, device_ids, output_device, dim)
+        if not self.device_ids:  # derived classes read these, and torch sets them on CUDA only
+            self.dim, self.output_device = dim, 0
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         if self.device_ids:
             return super().forward(*inputs, **kwargs)
+        moved, named = self._moved(inputs, kwargs)
+        return self.module(*moved, **named)
+
+    # Derived classes call the next four.
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        if self.device_ids:
+            return super().scatter(inputs, kwargs, device_ids)
+        moved, named = self._moved(inputs, kwargs)
+        return (moved,), (named,)
+
+    def replicate(self, module: Any, device_ids: Any) -> Any:
+        return super().replicate(module, device_ids) if self.device_ids else [module]
+
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> Any:
+        if self.device_ids:
+            return super().parallel_apply(replicas, inputs, kwargs)
+        named = kwargs or [{}] * len(inputs)
+        return [replica(*i, **k) for replica, i, k in zip(replicas, inputs, named)]
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        return super().gather(outputs, output_device) if self.device_ids else outputs[0]
+
+    def _moved(self, inputs: Any, kwargs: Any) -> Any:
         device = _device(self.module)
         if device is None:
-            return self.module(*inputs, **kwargs)
+            return inputs, kwargs
 
         def to_device(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.to(device)
 
-        moved, named = move((inputs, kwargs), device, to_device)
-        return self.module(*moved, **named)
+        return move((inputs, kwargs), device, to_device)
 
 
 def _device(module: nn.Module) -> torch.device | None:
