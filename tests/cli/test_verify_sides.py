@@ -53,3 +53,35 @@ def test_a_fault_after_the_migration_is_on_one_side_only(
     migrated = sides.files.get("train.py", script.read_bytes())
     assert b"lr=0.01" in (migrated if isinstance(migrated, bytes) else migrated.encode())
     assert sides.version == "train.py.orig"
+
+
+def test_what_was_changed_after_the_migration_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(_ORIGINAL)
+    assert main(["train.py"]) == 0
+    script.write_text(script.read_text().replace("lr=0.1", "lr=0.01"))
+    (found,) = [each for each in _sides(parse(["train.py"])).findings if each.after]
+    line = script.read_text().splitlines()[found.after - 1]
+    assert "lr=0.01" in line
+    assert line in found.message
+
+
+def test_what_was_finished_by_hand_needs_no_manual_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(f"{_ORIGINAL}graph = torch.cuda.CUDAGraph()\n")
+    main(["train.py"])
+    assert _sides(parse(["train.py"])).left
+    done = script.read_text().replace("graph = torch.cuda.CUDAGraph()\n", "")
+    script.write_text(done)
+    assert not _sides(parse(["train.py"])).left
+    other = tmp_path / "finished" / "train.py"
+    other.parent.mkdir()
+    other.write_text(done)
+    script.write_text(f"{_ORIGINAL}graph = torch.cuda.CUDAGraph()\n")
+    assert not _sides(parse(["train.py", "--migrated", str(other)])).left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from types import FrameType
 from ..reports.width import of_terminal
 from ..settings import SettingsError
 from ..verify.experiments import migration, originals
+from ..verify.experiments.later_edits import later_edits
 from ..verify.experiments.migration import MigrationError, ProjectMigration
 from ..verify.experiments.originals import NoOriginalError
 from ..verify.experiments.proof import compared
@@ -106,16 +108,54 @@ def _sides(asked: Asked) -> ProjectMigration:
     )
     version = found.version if found is not None else ""
     if asked.migrated is not None:
-        files = {**_as_bytes(proposed.files), **migration.given_files(script, Path(asked.migrated))}
-        proposed = migration.finished(script, proposed, before, files)
+        given = migration.given_files(script, Path(asked.migrated))
+        files = {**_as_bytes(proposed.files), **given}
+        proposed = _by_user(
+            asked, proposed, migration.finished(script, proposed, before, files), before, given
+        )
     elif found is not None and is_migrated:
-        proposed = migration.finished(script, proposed, before, {})
+        proposed = _by_user(
+            asked, proposed, migration.finished(script, proposed, before, {}), before, {}
+        )
     elif found is not None:
         proposed = migration.finished(script, proposed, before, _as_bytes(proposed.files))
     elif asked.reference and is_migrated:
         proposed = migration.finished(script, proposed, {}, {})
     proposed.version = version
     return proposed
+
+
+def _by_user(
+    asked: Asked,
+    proposed: ProjectMigration,
+    finished: ProjectMigration,
+    before: Mapping[str, bytes | None],
+    given: Mapping[str, bytes],
+) -> ProjectMigration:
+    """Return `finished`, a migration that the user may have completed, with what is left in it and what was changed.
+
+    Args:
+        asked: what the command line says.
+        proposed: what the tool makes of the originals.
+        finished: the files that are compared.
+        before: contents of the originals, if not those on the disk.
+        given: contents of the migrated side, if not those on the disk.
+    """
+    script = asked.request.script
+    finished.left = migrated_project(
+        script, asked.unsafe, [script], style=asked.style, originals=given
+    ).left
+
+    @functools.cache
+    def with_unsafe_fixes() -> ProjectMigration:
+        return migrated_project(script, True, style=asked.style, originals=before, as_needed=True)
+
+    for name, (original, migrated) in finished.texts.items():
+        written = proposed.texts.get(name, (original, original))[1]
+        finished.findings += later_edits(
+            name, original, written, migrated, lambda: with_unsafe_fixes().texts
+        )
+    return finished
 
 
 def _as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:

@@ -91,6 +91,25 @@ def test_what_was_left_comes_before_what_was_rewritten() -> None:
     assert chosen.code == "XLA504"
 
 
+def edit(line: int) -> MigrationFinding:
+    message = "changed after the migration: `lr = 1`"
+    return MigrationFinding("", "train.py", line, message, False, after=line + 1)
+
+
+@pytest.mark.parametrize("about", [Quantity.LOSS, Check.PRINTED])
+def test_a_later_edit_comes_first_for_numbers(about: Judged) -> None:
+    found = [finding("XLA201", 5), finding("XLA503", 5, left=True), edit(3)]
+    chosen = likeliest(about, "train.py:7", found, LINES)
+    assert chosen is found[2]
+    assert str(chosen) == "train.py:3: changed after the migration: `lr = 1`"
+
+
+def test_a_later_edit_is_behind_a_cost_only_on_its_line() -> None:
+    found = [finding("XLA503", 4, left=True), edit(3)]
+    assert likeliest(Check.HOST_READS, "train.py:7", found, LINES) is found[0]
+    assert likeliest(Check.HOST_READS, "train.py:4", found, LINES) is found[1]
+
+
 def test_what_makes_no_shapes_is_not_behind_repeated_compiles() -> None:
     found = [finding("XLA501", 1), finding("XLA503", 4, left=True), finding("XLA208", 2)]
     assert likeliest(Check.STATIC_SHAPES, "train.py:7", found, LINES) is None

@@ -2,8 +2,8 @@
 
 A finding is what the rewriting dealt with or left in the source. Its rule says what it may be behind (a
 rule on autocast: another rounding, other gradients), and how likely. Of the findings that could be
-behind a verdict, those on the blamed line come first, then those that need manual changes, then the likeliest,
-then the nearest in the file.
+behind a verdict, statements that were changed after the migration come first, then those on the blamed line, then
+those that need manual changes, then the likeliest, then the nearest in the file.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ _BY_PLACE = {Check.GRAPHS, Check.STATIC_SHAPES, Check.HOST_READS, Check.NO_FALLB
 
 @dataclass(frozen=True)
 class MigrationFinding:
-    """A finding that the migration fixed or left.
+    """A finding that the migration fixed or left, or a statement that was changed after it.
 
     Attributes:
-        code: of its rule.
+        code: of its rule; "" of a changed statement.
         path: the file, relative to the project.
         line: in the file as it is, before migration.
         message: of the finding.
         left: it needs a manual change; False if it was rewritten.
         text: the source line.
         behind: symptom, by its value -> how likely such a finding is the reason (0: the likeliest).
+        after: of a changed statement, its line in the migrated file.
     """
 
     code: str
@@ -56,8 +57,11 @@ class MigrationFinding:
     left: bool
     text: str = ""
     behind: Mapping[str, int] = field(default_factory=dict)
+    after: int = 0
 
     def __str__(self) -> str:
+        if self.after:
+            return f"{self.path}:{self.line}: {self.message}"
         done = "needs a manual change" if self.left else "rewritten"
         return f"{self.path}:{self.line}: {self.code} ({done}) {self.message}"
 
@@ -82,7 +86,9 @@ def of_verdict(
         return likeliest(divergence.quantity, verdict.where, findings, lines)
     known = verdict.name if isinstance(verdict.name, Check) else None
     if known in _BY_PLACE:
-        findings = [f for f in findings if f.left or f.behind.get(known.value, REMOTE) < REMOTE]
+        findings = [
+            f for f in findings if f.left or f.after or f.behind.get(known.value, REMOTE) < REMOTE
+        ]
     return likeliest(known, verdict.where, findings, lines)
 
 
@@ -91,23 +97,28 @@ def likeliest(
 ) -> MigrationFinding | None:
     """The finding most likely behind what is wrong `about` something, blamed on `where`.
 
-    Those on the blamed line come first, then those that need manual changes, then the likeliest rule's, then the nearest.
+    Later edits come first, then those on the blamed line, then those that need manual changes, then the likeliest
+    rule's, then the nearest.
     """
     path, line = lines.place(where)
     ranks = {id(f): f.behind[about.value] for f in findings if about and about.value in f.behind}
     on_it = [f for f in findings if (f.path, f.line) == (path, line) and _can_change_it(f, about)]
 
-    def order(f: MigrationFinding) -> tuple[bool, bool, int, int]:
+    def order(f: MigrationFinding) -> tuple[bool, bool, bool, int, int]:
         away = abs(f.line - line) if f.path == path else 1 << 30
-        return f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
+        return not f.after, f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
 
     # The line that calls an operation is the cause, if it is known.
     elsewhere = [] if about is Check.NO_FALLBACK and path else findings
-    return min([*on_it, *(f for f in elsewhere if id(f) in ranks)], key=order, default=None)
+    is_of_numbers = about is Check.PRINTED or about not in _OF_STEPS
+    likely = [f for f in elsewhere if id(f) in ranks or (f.after and is_of_numbers)]
+    return min([*on_it, *likely], key=order, default=None)
 
 
 def _can_change_it(finding: MigrationFinding, about: Symptom | None) -> bool:
     """True unless the finding concerns steps alone, and `about` does not."""
+    if finding.after:
+        return True
     return about in _OF_STEPS or not finding.behind.keys() <= {
         str(check.value) for check in _OF_STEPS
     }

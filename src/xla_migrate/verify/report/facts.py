@@ -172,7 +172,7 @@ class Report:
         for verdict in self.failed:
             behind = of_verdict(verdict, self.comparison.divergence, ran, lines)
             if behind is not None:
-                line = lines.migrated(behind.path, behind.line)
+                line = behind.after or lines.migrated(behind.path, behind.line)
                 found.append((verdict, replace(behind, line=line)))
         return found
 

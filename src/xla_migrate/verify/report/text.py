@@ -32,10 +32,10 @@ def lines(report: Report, width: int = 10_000) -> list[str]:
         where = f"  [{verdict.where}]" if verdict.where else ""
         head = f"{_SIGNS[verdict.status]:<7}{verdict.name:<{longest}}  "
         out += wrapped(f"{verdict.detail}{where}", width, head, " " * min(len(head), width // 2))
-    last = [
-        f"most likely cause of `{verdict.name}`: {finding}"
-        for verdict, finding in report.suspects()
-    ]
+    suspects: dict[str, list[str]] = {}
+    for verdict, finding in report.suspects():
+        suspects.setdefault(str(finding), []).append(f"`{verdict.name}`")
+    last = [f"most likely cause of {', '.join(of)}: {text}" for text, of in suspects.items()]
     last += [f"note: {note}" for note in report.notes()]
     for text in (*last, *conclusion(report)):
         out += wrapped(text, width, "", "  ")
