@@ -409,6 +409,10 @@ def test_weights_and_gradients_of_a_model(line: str, times: int) -> None:
         ("if not math.isfinite(float(loss)):", "torch.isfinite(loss)"),
         ("if not torch.isfinite(model.weight).all():", "torch.isfinite(model.weight).all()"),
         ("if loss.isnan().any():", "~torch.isnan(loss).any()"),
+        (
+            "if any([p.grad.isinf().any().item() for p in model.parameters()]):",
+            "~torch.stack([torch.isinf(p.grad).any() for p in model.parameters()]).any()",
+        ),
     ],
 )
 def test_the_advice_names_the_tensor_that_the_script_tests(test: str, where: str) -> None:

@@ -158,8 +158,21 @@ def good_step(script: Script, test: ast.AST) -> str:
                 tensor = script.segment(tensor_of(number) if number else value)
                 is_good, reduced = ("", ".all()") if name == "isfinite" else ("~", ".any()")
                 is_reduced = getattr(script.parent(call), "attr", "") in ("any", "all")
-                conditions.append(f"{is_good}torch.{name}({tensor}){reduced if is_reduced else ''}")
+                tested = f"torch.{name}({tensor}){reduced if is_reduced else ''}"
+                if over := _generators(script, call):
+                    tested = f"torch.stack([{tested} {over}]){reduced}"
+                conditions.append(f"{is_good}{tested}")
     return " & ".join(conditions)
+
+
+def _generators(script: Script, call: ast.Call) -> str:
+    """Return `for p in ...` of the comprehension whose element is tested; empty if there is none."""
+    for child, ancestor in script.upward(call):
+        if isinstance(ancestor, ast.stmt):
+            break
+        if isinstance(ancestor, (ast.ListComp, ast.GeneratorExp)) and child is ancestor.elt:
+            return "".join(map(ast.unparse, ancestor.generators)).strip()
+    return ""
 
 
 _MAKES = frozenset({"torch.ones", "torch.zeros"})
