@@ -6,7 +6,7 @@ import ast
 
 from ..loops import is_called_a_model
 from ..scopes import Scope, resolve
-from ..syntax import keyword, name_of, unparsed
+from ..syntax import keyword, name_of, text_of, unparsed
 from . import library_types
 from .arrays import array, is_double, of_array
 from .inference import Inference
@@ -112,6 +112,10 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return _factory(values, dotted, node, scope)
     if dotted in _WRAPPERS and node.args:
         return _wrapped(values, dotted, node, scope)
+    if dotted in library_types.FUNCTIONAL_CALLS and len(node.args) > 2:
+        given = node.args[2].elts if isinstance(node.args[2], ast.Tuple) else node.args[2:3]
+        module = values.value(node.args[0], scope)
+        return _forward(values, module, ast.Call(node.args[0], given, []), scope)
     if dotted == "torch.autograd.Variable" and node.args:  # a tensor, where its argument is
         return join(values.value(node.args[0], scope), of(TENSOR))
     if dotted == "collections.defaultdict" and len(node.args) == 1:
@@ -362,7 +366,7 @@ def _tensor_method(
         return of(ARRAY)
     if name in library_types.HOST_METHODS:
         return Value(kinds - {ACCEL} | {HOST})
-    if name == "cuda":
+    if name == "cuda" or (name == "type" and _is_cuda_type(node, scope)):
         return Value(kinds - {HOST} | {ACCEL})
     if name == "to":
         target = node.args[0] if node.args else keyword(node, "device")
@@ -386,6 +390,13 @@ def _tensor_method(
         return base
     value = Value(kinds - {BATCH})
     return Value(value.kinds, element=value) if name in _TUPLE_RETURNING else value
+
+
+def _is_cuda_type(node: ast.Call, scope: Scope) -> bool:
+    """Return True for `x.type(torch.cuda.LongTensor)` and `x.type("torch.cuda.LongTensor")`."""
+    given = node.args[0] if node.args else None
+    named = text_of(given) or (resolve(given, scope) if given is not None else None)
+    return (named or "").startswith("torch.cuda.")
 
 
 def _accelerator_method(values: Inference, name: str, node: ast.Call, scope: Scope) -> Value:

@@ -41,6 +41,10 @@ RUNTIME = "xla_migrate.runtime"
 VENDORED = "xla_runtime"
 
 # Libraries whose values are none of torch's, whatever their methods are called.
+# They run the module that is their first argument, with other parameters.
+FUNCTIONAL_CALLS = frozenset(
+    f"torch.{name}" for name in ("func.functional_call", "nn.utils.stateless.functional_call")
+)
 FOREIGN = frozenset(
     "PIL catboost chainer cupy cv2 haiku jax jaxlib lightgbm megengine mindspore mlx mxnet numba oneflow onnxruntime"
     " optax paddle pandas polars pycuda sklearn spacy taichi tensorflow tensorrt tinygrad xgboost".split()

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from ...flow.calls import outer_calls
 from ...flow.closure import ends, reach
 from ...flow.edges import unpacked, uses
 from ...patterns import Pattern
@@ -20,6 +21,8 @@ from ..script import Script
 from ..syntax import is_literal
 from .steps import calls_of, is_of_an_optimizer
 from .training import FORWARD, GRADIENTS, MARK, TRAINING, Loop, outside_loops
+
+_TRANSFORM = Pattern(r"(?:torch\.func|functorch|torch\.vmap|torch\.autograd\.functional)\b")
 
 
 def acts(script: Script, loop: Loop) -> bool:
@@ -235,11 +238,29 @@ def is_part_of_a_step(script: Script, loop: Loop) -> bool:
     is_graph = any(k.arg == "create_graph" and not is_literal(k.value, False) for k in in_body)
     if is_graph and script.function(loop.node) is not None:
         return True
-    if _gradients_follow(script, loop):
+    if _gradients_follow(script, loop) or _is_transformed(script, loop):
         return True
     by_node = script.training.by_node
     around = (by_node[a] for a in script.ancestors(loop.node) if a in by_node)
     return any(loop.effects & TRAINING for loop in around) or is_called_by_a_step(script, loop)
+
+
+def _is_transformed(script: Script, loop: Loop) -> bool:
+    """Return True if `vmap`, `grad` or another transform of torch.func runs the function around `loop`: it is part of a graph."""
+    if not script.training.may_take_gradients:
+        return False
+    start: list[ast.AST] = [loop.node]
+    places = reach(start, lambda place: outer_calls(script, place))
+    functions = {function for place in places if (function := script.function(place)) is not None}
+    names = sorted({getattr(function, "name", "") for function in functions})
+    named: list[ast.expr] = [node for name in names for node, _ in script.index.names(name)]
+    named += [node for name in names for node, _ in script.index.attributes(name)]
+    passed = (node for node in named if script.function_of(node) in functions)
+    return any(
+        isinstance(around, ast.Call) and _TRANSFORM.match(script.dotted(around.func) or "")
+        for place in (*places, *passed)
+        for around in script.ancestors(place)
+    )
 
 
 def _gradients_follow(script: Script, loop: Loop) -> bool:

@@ -276,6 +276,8 @@ class Training:
             return frozenset({BACKWARD})
         if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):
             return frozenset({GRADIENTS})
+        if dotted in library_types.FUNCTIONAL_CALLS:
+            return frozenset({FORWARD})
         if dotted is not None:
             is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
             return frozenset({FORWARD}) if is_run else self._effects_elsewhere(call)

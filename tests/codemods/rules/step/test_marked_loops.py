@@ -114,6 +114,17 @@ def test_loops_of_gradients_are_cut(gradient: str) -> None:
         STEP.format(gradient="g, = torch.autograd.grad(loss_of(weight, x), weight)")
         + "def train(model, optimizer, batches):\n    for x in batches:\n"
         "        model(fit(x, x, model)).sum().backward()\n        optimizer.step()\n",
+        *(
+            STEP.format(gradient="g = grad(loss_of)(weight, x)") + transform
+            for transform in (
+                "losses = torch.vmap(fit, in_dims=(None, 0, None))(weight, x, loss_of)\n",
+                "meta = grad(lambda w: loss_of(fit(w, x, loss_of), x))(weight)\n",
+                "meta = torch.func.vmap(functools.partial(fit, loss_of=loss_of))(weight, x)\n",
+                "def task(w, x):\n    return fit(w, x, loss_of).sum()\nmeta = torch.func.jacrev(task)(weight, x)\n",
+                "class Meta:\n    def task(self, w, x):\n        return fit(w, x, self.loss)\n"
+                "    def step(self, w, x):\n        return torch.vmap(self.task)(w, x)\n",
+            )
+        ),
     ],
 )  # fmt: skip
 def test_gradients_within_a_step_are_not(source: str) -> None:

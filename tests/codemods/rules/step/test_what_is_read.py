@@ -463,3 +463,32 @@ def test_the_norm_that_a_hook_may_not_have() -> None:
         "net = torch.nn.Linear(2, 2).cuda()\n"
     )
     assert (11, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        "y.type(torch.cuda.LongTensor)",
+        'y.type("torch.cuda.LongTensor")',
+        "torch.arange(5).type(torch.cuda.LongTensor)",
+        "y.cuda()",
+    ],
+)
+@pytest.mark.parametrize("home", ["torch.func", "torch.nn.utils.stateless"])
+def test_what_functional_call_computes(labels: str, home: str) -> None:
+    source = f"""import torch
+from {home} import functional_call
+
+def train(net, loader, optimizer):
+    net = torch.nn.Linear(4, 5).cuda()
+    for x, y in loader:
+        fast = dict(net.named_parameters())
+        scores = functional_call(net, fast, (x.cuda(),))
+        y = {labels}
+        right = torch.eq(scores.argmax(1), y).sum()
+        if right.item() > 3:
+            break
+        torch.nn.functional.cross_entropy(scores, y).backward()
+        optimizer.step()
+"""
+    assert (11, "XLA503") in findings(source)
