@@ -39,10 +39,11 @@ def _run(words: list[str]) -> int:
         sys.stderr.flush()
         return code
     except KeyboardInterrupt:
-        print(
-            "xla-migrate: interrupted; each file is either unchanged or completely rewritten",
-            file=sys.stderr,
-        )
+        from .commands import COMMANDS
+
+        is_writing = not words or words[0] not in COMMANDS
+        files = "; each file is either unchanged or completely rewritten" if is_writing else ""
+        print(f"xla-migrate: interrupted{files}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         _forget_output()  # whoever read the report has gone

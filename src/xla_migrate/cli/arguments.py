@@ -106,6 +106,8 @@ def _parser(checking: bool) -> argparse.ArgumentParser:
 # What other tools' options are here.
 _MEANING = {
     "--verify": ": `xla-migrate verify SCRIPT -- ARGS` compares, and writes nothing",
+    "--json": "; did you mean `--output-format json`?",
+    "--format": "; did you mean `--output-format`?",
     "--dry-run": "; did you mean `--diff`?",
     "--show-fixes": "; did you mean `--diff`?",
     "--no-fix": ": `xla-migrate check` rewrites nothing",

@@ -53,6 +53,8 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     """Return `; did you mean ...?` with the option that resembles `name`, or an empty string."""
     import difflib
 
+    if name == "--json" and "--output-format" in known:
+        return "; did you mean `--output-format json`?"
     # The dashes of all options are alike: compared with them, short names resemble each other.
     names = [text[2:] for text in known if text.startswith("--")]
     close = difflib.get_close_matches(name.lstrip("-"), names, 1, 0.6)

@@ -151,7 +151,9 @@ def _rest(counts: Tally) -> list[str]:
     if counts.by_hand:
         needs = "needs" if counts.by_hand == 1 else "need"
         codes = counts.hand_codes
-        shown = ", ".join(codes[:5]) + (f" and {len(codes) - 5} more" if len(codes) > 5 else "")
+        shown = ", ".join(codes)
+        if len(codes) > 6:  # one more code is no longer than "and 1 more"
+            shown = f"{', '.join(codes[:5])} and {len(codes) - 5} more"
         parts.append(f"{counts.by_hand} {needs} you ({shown})")
     return parts
 

@@ -323,5 +323,7 @@ def test_a_real_script(tmp_path: Path) -> None:
     assert alike == {("", ""): "1", ("0.2", "0.1"): "1", ("0.02", "0.1"): "1",
                      ("0.2", "0.3"): "0", ("0.02", "0.3"): "0"}  # fmt: skip
     assert float(rows[3]["gain"]) > 1.3
-    assert (tmp_path / "tune.html").exists()
+    (page,) = re.findall(r"^page: (\S+\.html)", done.stdout, re.MULTILINE)
+    assert "lr=0.1" in Path(page).read_text()
+    assert not list(tmp_path.glob("*.html"))
     assert (tmp_path / "train.py").read_text() == SCRIPT

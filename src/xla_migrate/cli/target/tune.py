@@ -113,14 +113,15 @@ def _report(
         conclusion,
         rows,
     )
+    report = asked.report or f"{tempfile.mkdtemp(prefix='xla-migrate-tune-')}/tune.html"
     try:
         if asked.csv:
             Path(asked.csv).write_text(text.as_csv(outcome), encoding="utf-8")
-        page.save(outcome, about, Path(asked.report))
+        page.save(outcome, about, Path(report))
     except OSError as error:
         print(f"xla-migrate: not written: {error}", file=sys.stderr)
         return 2
-    print(f"page: {asked.report}" + (f", table: {asked.csv}" if asked.csv else ""))
+    print(f"page: {report}" + (f", table: {asked.csv}" if asked.csv else ""))
     return 0
 
 
@@ -151,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--limit", type=int, default=24, metavar="N", help="maximum number of settings (24)")
     add("--timeout", type=float, default=1800.0, metavar="SECONDS", help="for each run (1800)")
-    add("--report", default="tune.html", metavar="FILE", help="path of the page (tune.html)")
+    add("--report", default="", metavar="FILE", help="path of the page (a temporary file)")
     add("--csv", metavar="FILE", help="write the table there")
     add("--unsafe", action="store_true", help="also apply unsafe fixes in the migration")
     add("--quiet", action="store_true", help="print no progress")

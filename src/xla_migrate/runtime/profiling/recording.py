@@ -6,6 +6,7 @@ import gc
 import linecache
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -185,7 +186,9 @@ def _recorder() -> Any:
 
 
 def _has_optimizer() -> bool:
-    return any(isinstance(known, torch.optim.Optimizer) for known in gc.get_objects())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # objects of torch that warn when their class is asked for
+        return any(isinstance(known, torch.optim.Optimizer) for known in gc.get_objects())
 
 
 # Ranges that are pushed and popped, by thread.

@@ -19,7 +19,8 @@ def table(outcome: TuneOutcome) -> list[str]:
     width = max(len(r.setting.name) for r in outcome.results)
     out = [f"{'setting':<{width}}  {'samples/s':>22}  {'gain':>20}  {'losses':>9}"]
     for result in ordered(outcome):
-        mark = "  <- winner" if result is outcome.winner else ""
+        best = "keep" if outcome.winner is outcome.results[0] else "winner"
+        mark = f"  <- {best}" if result is outcome.winner else ""
         out.append(f"{result.setting.name:<{width}}  {_figures(result)}{mark}")
         out += [f"{'':<{width}}  {remark}" for remark in result.remarks]
     return out

@@ -59,7 +59,7 @@ def _state(
                 return tensor, Judgement(name, Status.FAILED, told)
     if not compared:
         return None
-    detail = f"{compared} tensors that no optimizer updates changed alike"
+    detail = f"{compared} tensor{'s' * (compared > 1)} that no optimizer updates changed alike"
     return "", Judgement(name, Status.OK, detail)
 
 

@@ -82,4 +82,5 @@ def _weights(comparison: Comparison, allowed: float) -> tuple[Judgement, Diverge
     if not all(trace.initial for trace in (*theirs, *ours)):
         return Judgement(name, Status.NOT_JUDGED, "not recorded"), None
     count = sum(len(p) for trace in theirs for p in trace.parameters.values())
-    return Judgement(name, Status.OK, f"{count} tensors agree"), None
+    text = "1 tensor agrees" if count == 1 else f"{count} tensors agree"
+    return Judgement(name, Status.OK, text), None

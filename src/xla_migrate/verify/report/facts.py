@@ -25,7 +25,7 @@ _FAULTS = {
     Fault.PACKAGE: "a package that it imports is missing",
     Fault.TIMEOUT: "it ran out of time",
     Fault.MEMORY: "the machine's memory",
-    Fault.NO_STEP: "it does not train with these arguments",
+    Fault.NO_STEP: "no optimizer step ran",
     Fault.REDIRECT: "it needs a CUDA device",
     Fault.HARNESS: "a fault of xla-migrate verify",
     Fault.NOT_RUN: "not tried",
