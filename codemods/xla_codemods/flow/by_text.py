@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..analysis.scopes import FunctionNode, Scope
@@ -25,18 +24,24 @@ class CallByText(NamedTuple):
     passes: ast.Call
 
 
-@dataclass(frozen=True)
-class _Runner:
+class _Runner(NamedTuple):
     """A function, and its parameter with a method's name, which stands between `prefix` and `suffix`.
 
-    inner: The call in `function` that runs the method, with the arguments that it receives.
+    inner: The call in `function` that runs the method, with the arguments that it receives; two runners that differ in
+        it alone are one.
     """
 
     function: FunctionNode
     parameter: str
     prefix: str
     suffix: str
-    inner: ast.Call = field(compare=False)
+    inner: ast.Call
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Runner) and self[:4] == other[:4]
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
 
 def calls_by_text(file: File, method: str) -> list[CallByText]:
@@ -98,7 +103,7 @@ def _runners(file: File) -> list[_Runner]:
                 _runner(file, given, _passed(file, call, runner)) if given is not None else ()
             ):
                 if not outer.prefix + outer.suffix:
-                    yield replace(outer, prefix=runner.prefix, suffix=runner.suffix)
+                    yield outer._replace(prefix=runner.prefix, suffix=runner.suffix)
                 elif not runner.prefix + runner.suffix:
                     yield outer
 
