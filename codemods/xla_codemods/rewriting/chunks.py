@@ -47,14 +47,6 @@ def chunks(
     merged: list[Chunk] = []
     for chunk in found:
         if merged and chunk.first <= merged[-1].last:
-            outer = merged[-1]
-            if chunk.last > outer.last or (
-                chunk.header < outer.header and chunk.last >= outer.last
-            ):
-                outer = chunk._replace(
-                    edits=outer.edits
-                )  # a whole statement and its header begin together
-                merged[-1] = outer
             merged[-1].edits.extend(chunk.edits)
         else:
             merged.append(chunk)
@@ -124,10 +116,6 @@ def _chunk(source: Source, edit: Edit, parents: Mapping[ast.AST, ast.AST]) -> Ch
 def _header(source: Source, owner: Owner, edit: Edit) -> Chunk | None:
     """From the first line of `owner` to the line before its body; None where they share a line."""
     body = first_line(_body(owner)[0])
-    if not source.lines[body - 1][
-        : _body(owner)[0].col_offset
-    ].isspace() and body == last_header_line(owner):
-        return None
     if body <= last_header_line(owner):
         return None
     return Chunk(first_line(owner), body - 1, (owner,), True, [edit])

@@ -14,7 +14,6 @@ from ..scopes import Scope
 from ..script import Script
 from ..syntax import class_values, position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
-from .specs import TENSOR_METHODS
 
 _BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
 
@@ -118,8 +117,6 @@ def _sinks(script: Script) -> Iterator[ast.expr]:
     for call, scope in script.index.of(ast.Call):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         dotted = script.dotted(call.func, scope) or ""
-        if not (name in TENSOR_METHODS or dotted.startswith("torch.") or dotted in _UNBOUND):
-            continue
         for given in (*call.args, *(keyword.value for keyword in call.keywords)):
             if dotted in _UNBOUND:
                 is_one = given is not call.args[0]

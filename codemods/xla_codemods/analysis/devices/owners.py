@@ -48,24 +48,12 @@ def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[Functi
 
 def _classes(script: Script, node: ast.expr) -> Iterator[_Found]:
     """Yield the program's classes that `node` may be an object of."""
-    objects = script.cached(_Objects)
-    places = reach([Place(node, objects.callees.home)], lambda place: objects.of(place)[1])
-    yield from (found for place in places if (found := objects.of(place)[0]) is not None)
+    sources = ValueSources(passed_arguments(script))
 
+    def class_of(place: Place) -> _Found | None:
+        return sources.callees.object_class(place.home, place.node) if not place.path else None
 
-class _Objects:
-    """The class of each place, or else the places that its value comes from; each is found once for a file."""
+    def step(place: Place) -> Iterator[Place]:
+        yield from () if class_of(place) else sources.of(place)
 
-    def __init__(self, script: Script) -> None:
-        passed = passed_arguments(script)
-        self.callees = passed.callees
-        self._sources = ValueSources(passed)
-        self._known: dict[Place, tuple[_Found | None, tuple[Place, ...]]] = {}
-
-    def of(self, place: Place) -> tuple[_Found | None, tuple[Place, ...]]:
-        if place not in self._known:
-            node, index, path = place
-            found = self.callees.object_class(index, node) if not path else None
-            more = () if found is not None else tuple(self._sources.of(place))
-            self._known[place] = found, more
-        return self._known[place]
+    yield from filter(None, map(class_of, reach([Place(node, script.index)], step)))

@@ -390,8 +390,6 @@ def device_argument(call: ast.Call) -> ast.expr | None:
 
 
 def _constant(node: ast.expr, text: str) -> Spec | None:
-    if not text.startswith("cuda"):
-        return None
     if text == "cuda":
         return Spec(node)
     head, _, index = text.partition(":")

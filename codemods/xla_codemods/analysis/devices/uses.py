@@ -84,7 +84,6 @@ class MovedTo:
 
     def __init__(self, callees: Callees) -> None:
         self.callees = callees
-        self._known: dict[tuple[ast.AST, str], list[tuple[Target, str]] | None] = {}
 
     def only(self, target: Target, name: str) -> bool:
         """True if `target`, and all that it passes its parameter `name` to, move to it, and do nothing else with it."""
@@ -92,12 +91,6 @@ class MovedTo:
 
     def _receivers(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
         """Return the parameters that receive `name`; None if something else is done with it than moving to it."""
-        key = target.function, name
-        if key not in self._known:
-            self._known[key] = self._found(target, name)
-        return self._known[key]
-
-    def _found(self, target: Target, name: str) -> list[tuple[Target, str]] | None:
         index, scope = target.home, scope_of(target)
         receivers, moves = [], False
         for node in index.names_below(target.function, name):

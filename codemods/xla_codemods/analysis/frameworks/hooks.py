@@ -68,8 +68,6 @@ def _is_lightnings_callback(dotted: str) -> bool:
 
 def _of_engines(script: ParsedFile) -> Iterator[ast.FunctionDef]:
     """`Engine(update)`, and `@trainer.on(Events.ITERATION_COMPLETED)`, not of every n-th."""
-    if not script.source.mentions("ignite"):
-        return
     for call, scope in script.index.of(ast.Call):
         if script.dotted(call.func, scope) in _ENGINES and call.args:
             found = script.value(call.args[0], scope).definition

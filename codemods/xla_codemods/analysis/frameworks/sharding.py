@@ -43,8 +43,6 @@ def faults_of_plugin(call: ast.Call) -> Iterator[tuple[ast.expr, str]]:
 @once
 def accelerator_shards(script: ParsedFile) -> bool:
     """True if the file makes accelerate's plugin for FSDP, in a way that the runtime takes, and no mesh beside it."""
-    if not script.source.mentions("fullyshardeddataparallelplugin"):
-        return False
     if "ParallelismConfig(" in script.source.text:
         return False
     calls = calls_of_any(script, PLUGINS)
@@ -85,8 +83,6 @@ def begins_with(script: ParsedFile, call: ast.Call) -> bool:
 @once
 def trainer_shards(script: ParsedFile) -> bool:
     """True if the file gives a trainer arguments that say for sure to shard, in a way that the runtime does."""
-    if not script.source.mentions("fsdp"):
-        return False
     calls = calls_of_any(script, ARGUMENTS)
     options = [node for call in calls for node in _surely(script, call)]
     return bool(options) and not any(map(fault, options))

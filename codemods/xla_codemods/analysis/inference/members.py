@@ -41,8 +41,6 @@ def attribute_of(base: Value, name: str) -> Value:
     """An attribute by the kind of its owner."""
     if name == "shape" and (base == UNKNOWN or base.has(TENSOR)):
         return Value(frozenset({NUMBER}), element=of(NUMBER))
-    if not base.kinds:
-        return UNKNOWN
     if base.has(LOADER) or base.has(DEVICE_LOADER):
         return {"dataset": of(DATASET), "sampler": of(SAMPLER)}.get(name, UNKNOWN)
     if base.has(MODULE):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from ...flow.closure import reach, trace
 from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
-from ..inference import library_types
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
 from ..loops import FORWARD, PASSING, PASSING_METHODS, TRAINING, LoopEffects, outside_loops
 from ..nodes import walk
@@ -139,7 +138,6 @@ class Feeding:
     def __init__(self, script: ParsedFile, batches: Batches) -> None:
         self.script = script
         self.batches = batches
-        self._wraps: dict[tuple[ast.AST, ast.AST], bool] = {}
 
     def drivers(self, node: ast.expr, scope: Scope) -> list[Driver]:
         """Return the iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them.
@@ -173,8 +171,6 @@ class Feeding:
                         return self._wrapped(Driver(made, home, is_cached))
             case ast.Call(func=func, args=args):
                 dotted, name = self.script.dotted(func, scope) or "", name_of(func)
-                if dotted == f"{library_types.RUNTIME}.MpDeviceLoader":
-                    return []
                 if name == "zip" or dotted.endswith("zip_longest"):
                     return [Driver(each, scope, is_cached) for each in args]
                 if name in PASSING or (name in PASSING_METHODS and isinstance(func, ast.Attribute)):
@@ -222,10 +218,8 @@ class Feeding:
         value = self.script.value(driver.node, driver.scope)
         if value.has(LOADER):
             return True
-        if value.kinds:
+        if value != UNKNOWN:  # also a list or dict of this file's
             return False
-        if value != UNKNOWN:
-            return False  # a list or dict of this file's
         if self.is_called_a_loader(driver):
             return True
         return bool(loop.effects & {*TRAINING, FORWARD}) and not gives_samples(
@@ -236,16 +230,13 @@ class Feeding:
         """Return True if a device loader should wrap `driver`: the loop moves its batches to the device,
         and the host needs nothing of them, or only parts that are distinct from the moved parts.
         """
-        key = (loop.node, driver.node)
-        if key not in self._wraps:
-            self._wraps[key] = (
-                not self.is_device_loader(driver)
-                and not uses_accelerate(self.script)
-                and self.is_loader(loop, driver)
-                and not _gives_loaders(loop.node)
-                and self._is_moved(loop, driver)
-            )
-        return self._wraps[key]
+        return (
+            not self.is_device_loader(driver)
+            and not uses_accelerate(self.script)
+            and self.is_loader(loop, driver)
+            and not _gives_loaders(loop.node)
+            and self._is_moved(loop, driver)
+        )
 
     def parts_on_host(self, loop: LoopEffects, driver: Driver) -> tuple[int | str, ...]:
         """The parts of the batches that the body of `loop` needs on the host, while it moves others."""

@@ -104,8 +104,6 @@ _MADE = Pattern(r"\w\.to_empty\(|\bset_(?:model_)?state_dict\(")
 @once
 def is_sharded_by_the_runtime(script: Script) -> bool:
     """True if every call that shards is rewritten, and there is one."""
-    if not script.source.mentions(CLASS.lower(), FUNCTION):
-        return False
     calls = list(_calls(script))
     return (
         bool(calls)

@@ -337,9 +337,7 @@ class _Finder:
     def attribute(self, node: ast.Attribute, scope: Scope) -> None:
         """`scaler._scale` and the like, not called."""
         self.uses.changes.changed.add(node)
-        if node.attr == "_enabled" and isinstance(node.ctx, ast.Load):
-            self.uses.unclear.append(node)
-        elif node.attr == "_scale" and isinstance(node.ctx, ast.Load):
+        if node.attr == "_scale" and isinstance(node.ctx, ast.Load):
             text = f"{self.script.spell('torch.tensor', scope)}(1.0)"
             self.fix(node, Replace(node, text))
         else:

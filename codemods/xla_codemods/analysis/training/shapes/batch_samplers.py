@@ -20,8 +20,6 @@ _DIVIDING = (ast.Div, ast.FloorDiv)
 
 def uneven_batches(script: ParsedFile) -> Iterator[ast.expr]:
     """Yield the batches of samplers whose sizes differ: `batch` of `yield batch`, or of `batches.append(batch)`."""
-    if not script.source.mentions("sampler"):
-        return
     for function in dict.fromkeys(_sampling(script)):
         for node in walk_body(function.body):
             match node:
@@ -37,8 +35,6 @@ def uneven_batches(script: ParsedFile) -> Iterator[ast.expr]:
 
 def uneven_tensors(script: ParsedFile) -> Iterator[ast.Call]:
     """Yield the tensors of a project's own loader that are made of lists which a condition fills: sampled neighbours."""
-    if not script.source.mentions("sampler", "loader"):
-        return
     for definition, _ in script.index.of(ast.ClassDef):
         is_loader = definition.name.endswith(("Loader", "Sampler"))
         methods = [*_methods(definition)] if is_loader else []

@@ -24,8 +24,6 @@ _READING = frozenset({"item", "tolist", "cpu", "numpy", "long", "int", "detach"}
 
 def cuts(script: Script) -> Iterator[ast.expr]:
     """Yield slices that cut a batch to its longest sample, in each step or in the collate function."""
-    if not script.source.mentions(*_LONGEST):
-        return
     index = script.index
     nodes: list[ast.Subscript | ast.Call] = [node for node, _ in index.of(ast.Subscript)]
     nodes += (call for call, _ in index.calls_of("narrow"))

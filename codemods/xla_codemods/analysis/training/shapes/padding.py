@@ -180,8 +180,6 @@ _LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloade
 
 def uneven_loaders(script: Script) -> Iterator[ast.Call]:
     """`DataLoader(...)` calls that feed a loop that trains, and nothing else, and keep a smaller last batch."""
-    if not script.source.mentions("dataloader"):
-        return
     training = [loop for loop in script.training.loops if STEP in loop.effects]
     others = [loop for loop in script.training.loops if STEP not in loop.effects]
     kept = {call for loop in others for call in _calls(script, loop)}

@@ -49,10 +49,6 @@ _IN_SPARSE = ("FloatTensor", "DoubleTensor", "LongTensor", RUNTIME.partition("."
 _WORDS = (*CONVERTERS, *sorted({name.rpartition(".")[2] for name in MAKERS} - {*_IN_SPARSE}))
 
 
-# An expression, with the path to a part of its value.
-Part = tuple[ast.AST, tuple[int | str, ...]]
-
-
 class SparseOrigin(NamedTuple):
     """Where a sparse tensor is made."""
 
@@ -70,7 +66,7 @@ class SparseTensors:
         self.home = self.callees.home
         self._project = script.project
         self._here = _may_be_made(script.source.names)
-        self._barren: set[Part] = set()  # no sparse tensor comes from there
+        self._barren: set[Place] = set()  # no sparse tensor comes from there
 
     def origin(self, node: ast.expr) -> SparseOrigin | None:
         """Return where `node` is made, if it may be a sparse tensor; None if it is not, or that is unknown."""
@@ -81,25 +77,12 @@ class SparseTensors:
         if not self._anywhere:
             return None
         start = Place(node, index)
-        reached = reach([] if self._is_barren(start) else [start], self._step)
+        reached = reach([start] if start not in self._barren else [], self._step)
         for part, of, path in reached:
             if not path and isinstance(part, ast.Call) and self.made(part, of):
                 return SparseOrigin(of.path, part.lineno)
-        for place in reached:
-            is_here = place.home is self.home
-            barren = self._barren if is_here else self._barren_elsewhere
-            barren.add((place.node, place.path))
+        self._barren.update(reached)
         return None
-
-    @cached_property
-    def _barren_elsewhere(self) -> set[Part]:
-        """Such places in other modules, known to all files of the project."""
-        key = ("no sparse tensors", type(self).__name__)
-        return self._project.modules.remembered(key, set)
-
-    def _is_barren(self, place: Place) -> bool:
-        known = self._barren if place.home is self.home else self._barren_elsewhere
-        return (place.node, place.path) in known
 
     @cached_property
     def _anywhere(self) -> bool:
@@ -119,7 +102,7 @@ class SparseTensors:
                 places = iter([place._replace(node=first)])
             case _:
                 places = self._sources.of(place)
-        yield from (p for p in places if not self._is_barren(p))
+        yield from (p for p in places if p not in self._barren)
         match place.node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _KEEPING:
                 if dotted(place.node.func) is None:
