@@ -14,6 +14,7 @@ from ..turns import is_an_exit
 
 _CONVERSION = Pattern(r"%(?!%)[-+ #0-9.*]*(\w)")  # of `"%5.2f" % loss`
 _STEPS = frozenset({"backward", "optimizer_step", "step", "zero_grad"})
+_IN_PLACE = frozenset("add_ addcmul_ clamp_ copy_ div_ fill_ mul_ sub_".split())
 _SHOWN = frozenset("float format int repr round str".split())
 
 
@@ -79,6 +80,8 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
     match parent:
         case ast.Compare() | ast.If() | ast.While() | ast.BoolOp() | ast.IfExp() | ast.Assert():
             return "the result decides what runs next"
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _IN_PLACE:
+            return "it is computed with a tensor or array"
         case ast.Call(func=func):
             return f"it is not known what `{ast.unparse(func)}` does with it"
         case ast.FormattedValue() | ast.JoinedStr():
