@@ -227,7 +227,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "before_reads_of_actions}"),
 ("step.host_sync", {'code': 'XLA503', 'name': 'host-sync', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_step': 'turn', 'defers': True, 'of_what_runs': True},
 "calls: trl{DPOTrainer GRPOTrainer KTOTrainer RLOOTrainer RewardTrainer SFTTrainer}; methods: "
-"{requires_grad_}; named: keyword{prog_bar requires_grad}; file_checks: {host_sync}"),
+"{requires_grad_}; named: keyword{prog_bar requires_grad}; file_checks: {host_sync "
+"reads_of_elements}"),
 ("step.dynamic_shape", {'code': 'XLA504', 'name': 'dynamic-shape', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "calls: torch{argwhere bincount cat concat concatenate masked_select nonzero repeat_interleave "
 "stack unique unique_consecutive vstack where} torch.nn.functional{one_hot}; methods: {argwhere "

@@ -207,6 +207,31 @@ def train(model, batches, optimizer, schedule):
             print(loss.item())
 ```
 
+A loop that reads each element of a tensor is reported wherever it stands, because XLA compiles for
+each element:
+
+```python
+import torch
+from xla_migrate import runtime as xla
+
+def train(model, batches, optimizer):
+    model.to(xla.xla_device())
+    for x, y in xla.MpDeviceLoader(batches):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        xla.optimizer_step(optimizer)
+
+def confusion(model, batches):
+    table = torch.zeros(4, 4)
+    for x, y in xla.MpDeviceLoader(batches):
+        with torch.no_grad():
+            guess = model(x).argmax(1)
+        for t, p in zip(y.view(-1), guess.view(-1)):  # XLA503
+            table[t.long(), p.long()] += 1
+        for t, p in zip(y.tolist(), guess.tolist()):
+            table[t, p] += 1
+    return table
+```
+
 The gradient of a tensor that is created on the host is copied to the host:
 
 ```python
@@ -257,8 +282,9 @@ from ...analysis.inference.values import ACCEL
 from ...analysis.loops import STEP, outside_loops
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_literal, keyword, name_of
+from ...analysis.syntax import is_literal, keyword, name_of, unparsed
 from ...analysis.training.acting import is_an_action
+from ...analysis.training.host_reads.element_loops import element_loops
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step, is_of_a_loss
 from ...analysis.training.tensors.given import KEEPING
@@ -285,6 +311,7 @@ _ACTION = ", because the environment needs the action, and XLA launches a graph 
 # Reasons about values that functions return, or attributes that other code reads.
 _CALLERS = Pattern(r"to unknown callers$|^other modules read")
 _LEAF = "the tensor that requires gradients is on the host, and each backward pass copies its gradient there: create it on the device (`device=...`), or call `.requires_grad_()` after the move"
+_ELEMENTS = "the loop over `{}` compiles a graph for each element and reads it from the device: iterate over a copy on the host (`.cpu()` or `.tolist()`)"
 _LARGER = ", and the host waits: use larger batches instead of `gradient_accumulation_steps`"
 _IN_A_BAR = "Lightning reads what `prog_bar=True` shows from the device in every step, and the host waits: log it without `prog_bar`"
 _KEEPING_GRADIENTS = KEEPING | {"double", "float"}
@@ -299,6 +326,8 @@ _SIZED = frozenset(
 def host_sync(script: Script) -> Iterator[Finding]:
     for node, description, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle
+        if not edits and any(around in element_loops(script) for around in script.ancestors(node)):
+            continue  # reported at the loop
         if not edits and is_an_action(script, node):
             yield RULE.finding(script, node, f"{description} in every turn{_ACTION}", severity=INFO)
             continue
@@ -312,6 +341,14 @@ def host_sync(script: Script) -> Iterator[Finding]:
         message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
+
+
+@RULE.file
+def reads_of_elements(script: Script) -> Iterator[Finding]:
+    for loop, tensors in element_loops(script).items():
+        place = loop.iter if isinstance(loop, ast.For) else loop
+        names = "` and `".join(map(unparsed, tensors))
+        yield RULE.finding(script, place, _ELEMENTS.format(names))
 
 
 @RULE.node(ast.keyword, named=("requires_grad",))

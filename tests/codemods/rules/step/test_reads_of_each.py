@@ -98,8 +98,6 @@ def test_what_is_no_value_of_a_tensor(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "times"),
     [
-        ("for t, p in zip(y, best):\n    table[t, p] += 1", 1),
-        ("for t, p in zip(y.view(-1), best.view(-1)):\n    table[t.long(), p.long()] += 1", 1),
         ("for i in range(4):\n    label = best[i]\n    hits[label] += 1", 1),
         ("for i in range(4): counts[best[i]] += 1", 1),
         ("for t, p in zip(y, best):\n    on_device[t, p] += 1", 0),
@@ -113,6 +111,30 @@ def test_indices_that_are_tensors(line: str, times: int) -> None:
     found = [m for m in _read(line) if m.startswith("an index that is a tensor")]
     assert len(found) == times
     assert all("one_hot" in message for message in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "tensors"),
+    [
+        ("for t, p in zip(y, best):\n    table[t, p] += 1", "`best`"),
+        (
+            "for t, p in zip(y.view(-1), best.view(-1)):\n    table[t.long(), p.long()] += 1",
+            "`y.view(-1)` and `best.view(-1)`",
+        ),
+        ("for p in best:\n    names.append(str(p.item()))", "`best`"),
+        ("for i, p in enumerate(best):\n    if p == 3: hits[i] += 1", "`best`"),
+        ("found = [p.item() for p in best]", "`best`"),
+        ("found = [p for p in best if p > 2]", "`best`"),
+        ("for p in best: total = total + p", ""),
+        ("for p in best.tolist(): hits[p] += 1", ""),
+        ("for p in best:\n    if x.sum() > 0: hits[0] += 1", ""),
+    ],
+)
+def test_loops_over_the_elements_of_a_tensor(line: str, tensors: str) -> None:
+    found = [m for m in _read(line) if m.startswith("the loop over")]
+    assert [m.partition("over ")[2].partition(" compiles")[0] for m in found] == [tensors] * bool(
+        tensors
+    )
 
 
 def test_the_place_of_a_condition_in_a_comprehension() -> None:
