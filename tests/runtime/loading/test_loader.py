@@ -259,6 +259,17 @@ def test_fact_1_84_types_are_kept_on_the_device(device: torch.device) -> None:
 # Threads (1.85)
 
 
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("CPU", torch.float64), ("TPU", torch.float64), ("NEURON", torch.float32)]
+)
+def test_float64_is_sent_as_float32_to_devices_without_it(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch, kind: str, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr("torch_xla.runtime.device_type", lambda: kind)
+    (batch,) = xla.MpDeviceLoader([(torch.ones(2, dtype=torch.float64), torch.arange(2))])
+    assert [part.dtype for part in batch] == [dtype, torch.int64]
+
+
 def test_fact_1_85_torch_xla_leaves_threads_after_break(device: torch.device) -> None:
     before = set(threading.enumerate())
     loader = pl.MpDeviceLoader(DataLoader(Numbers(200)), device)

@@ -62,7 +62,8 @@ class MpDeviceLoader:
 
     Batches keep their types; numpy arrays stay numpy arrays. Attributes, also those that are set,
     are the wrapped loader's (``.dataset``, ``.sampler.set_epoch``), and so is ``len``. Wrapping
-    twice is wrapping once. An exception of the dataset is raised in the loop.
+    twice is wrapping once. An exception of the dataset is raised in the loop. Trainium has no
+    float64: such tensors become float32 there.
 
     A ``DataLoader`` is read ahead in a thread, so its ``__getitem__`` runs ahead of the loop
     (fact 1.86). ``loader_prefetch_size=0``, or XLA_MIGRATE_READ_AHEAD=0 in the environment,

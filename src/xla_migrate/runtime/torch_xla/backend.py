@@ -141,6 +141,7 @@ class _XlaSender:
         self._device = device
         self._sharding = sharding
         self._reused = reused
+        self._lacks_float64 = xr.device_type() == "NEURON"
 
     def send(self, batch: Any) -> Any:
         if not isinstance(self._sharding, Mapping):
@@ -159,6 +160,8 @@ class _XlaSender:
             if self._reused:
                 # The transfer may still be reading while the loader writes its next batch.
                 tensor = tensor.clone()
+            if self._lacks_float64 and tensor.dtype is torch.float64:
+                tensor = tensor.float()  # as scripts do before they move: `x.float().to(device)`
             split = sharding or spmd.along_the_batch(tensor)
             with uploads.one():
                 sent: torch.Tensor = xm.send_cpu_data_to_device([tensor], self._device, split)[0]
