@@ -97,7 +97,7 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
     for child, ancestor in script.upward(node):
         if isinstance(ancestor, NAMED):
             return False
-        if isinstance(ancestor, ast.Try) and child in ancestor.body and len(ancestor.body) <= _ONE:
+        if isinstance(ancestor, ast.Try) and child in ancestor.body and _is_of_one(ancestor.body):
             return any(
                 caught(h) & _RAISED
                 and _substitutes(h)
@@ -105,6 +105,14 @@ def is_caught(script: ParsedFile, node: ast.AST) -> bool:
                 for h in ancestor.handlers
             )
     return False
+
+
+def _is_of_one(body: list[ast.stmt]) -> bool:
+    """Return True if `body` does one thing, besides imports and flags: `HAS_KERNEL = True`."""
+    imports = (ast.Import, ast.ImportFrom)
+    flags = (s for s in body if isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant))
+    done = len(body) - len([*flags]) - sum(isinstance(s, imports) for s in body)
+    return len(body) <= _ONE or done <= 1
 
 
 def _substitutes(handler: ast.ExceptHandler) -> bool:

@@ -25,6 +25,18 @@ kernels = load(name="kernels", sources=["kernels.cpp", "kernels.cu"])  # XLA902
 extension = CUDAExtension("fused", ["fused.cu"])  # XLA902
 ```
 
+If the script continues without the extension, the finding is a note:
+
+```python
+from torch.utils.cpp_extension import load
+
+try:
+    kernels = load(name="kernels", sources=["kernels.cpp", "kernels.cu"])  # XLA902
+    HAS_KERNELS = True
+except Exception:
+    HAS_KERNELS = False
+```
+
 Extensions in C++ compute on the host. They are not reported:
 
 ```python
@@ -40,7 +52,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...analysis.devices.guards import is_guarded
+from ...analysis.devices.guards import is_caught, is_guarded
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
@@ -66,7 +78,10 @@ def built(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
         or is_literal(with_cuda, True)
         or any(str(t).endswith((".cu", ".cuh")) for t in texts)
     ):
-        yield RULE.finding(script, call, _MESSAGE)
+        if is_caught(script, call):
+            yield RULE.finding(script, call, _MESSAGE, severity=INFO, effort=LOW)
+        else:
+            yield RULE.finding(script, call, _MESSAGE)
     elif call.func and _name(call) == "load" and not texts:
         yield RULE.finding(script, call, f"if it builds CUDA code: {_MESSAGE}", severity=WARNING)
     else:

@@ -315,6 +315,7 @@ _ELEMENTS = "the loop over `{}` compiles a graph for each element and reads it f
 _LARGER = ", and the host waits: use larger batches instead of `gradient_accumulation_steps`"
 _IN_A_BAR = "Lightning reads what `prog_bar=True` shows from the device in every step, and the host waits: log it without `prog_bar`"
 _KEEPING_GRADIENTS = KEEPING | {"double", "float"}
+_REDUCTIONS = frozenset({"max", "mean", "min", "sum"})
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
@@ -443,6 +444,8 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             return "compare each pair, and join the results with `&`"
         case ast.Subscript():
             return f"move the indices to the host first, in one transfer (`.cpu()`), or count on the device: {alternative('bincount')}"
+    if reduction := _reduction_on_the_host(script, node):
+        return f"remove `.cpu()`, so that `.{reduction}()` is computed on the device and can be read later"
     if _CALLERS.search(obstacle):
         return "return the tensor (`loss.detach()`), and let callers read it every n-th step"
     if obstacle.endswith("with a tensor or array"):
@@ -472,6 +475,15 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
             "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
         )
     return "read every n-th step, or after the loop"
+
+
+def _reduction_on_the_host(script: Script, node: ast.AST) -> str:
+    """Return `sum` of `correct.cpu().sum()`, whose sum is smaller than what is read; "" for others."""
+    around = script.parent(node)
+    is_read = isinstance(node, ast.Call) and name_of(node.func) == "cpu"
+    is_called = is_read and isinstance(script.parent(around or node), ast.Call)
+    name = around.attr if is_called and isinstance(around, ast.Attribute) else ""
+    return name if name in _REDUCTIONS else ""
 
 
 def _decides_on_the_step(script: Script, head: ast.AST) -> bool:

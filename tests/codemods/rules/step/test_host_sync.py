@@ -285,6 +285,7 @@ def run(agent, batches):
 
 ASKED = "check it every n-th step, or decide on the device: `torch.where(condition, new, old)`"
 SIZES = "pad to one size and mask the rest, or keep the number on the host next to the tensor"
+REDUCED = "remove `.cpu()`, so that `.sum()` is computed on the device and can be read later"
 COMPUTED = "compute with the tensor itself if both are on the device, or read every n-th step"
 LARGER = "compute it on the device: `torch.maximum`, or `torch.clamp` with a number"
 NUMPYS = "compute it with PyTorch on the device instead of numpy"
@@ -304,6 +305,11 @@ NUMPYS = "compute it with PyTorch on the device instead of numpy"
         ("if h.sum() > 0:\n            h = h * 2", ASKED),
         ("n = h.sum().item()\n        print(n)", "read every n-th step, or after the loop"),
         ("h = h * max(h.sum(), 2)", LARGER),
+        ("right = h.eq(x).cpu().sum()\n        self.n.append(right.item())", REDUCED),
+        (
+            "right = h.eq(x).cpu()\n        self.n.append(right.size(0))",
+            "read every n-th step, or after the loop",
+        ),
         ("h.grad.mul_(1 / h.sum().item())", COMPUTED),
         ("scale = min(1.0, 2 / h.norm().item())\n        h.data.mul_(scale)", COMPUTED),
         ("self.n = h.sum().item() + 1", "read every n-th step, or after the loop"),
