@@ -102,6 +102,24 @@ def test_callbacks_of_the_same_module(
     assert later.count("mark_step") <= 1
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_read"),
+    [
+        ("torch.isnan(self.learn.loss)", True),
+        ("torch.isinf(self.learn.loss) or torch.isnan(self.learn.loss)", True),
+        ("self.learn.loss > 4", True),
+        ("self.learn.rate > 4", False),
+        ("self.learn.loss is None", False),
+    ],
+)
+def test_conditions_of_callbacks(condition: str, is_read: bool) -> None:
+    callbacks, learner = _parts(AT_ONCE, "after_batch", SET, CALL, LOSS)
+    callbacks = f"import torch\n{callbacks}".replace(
+        f"print({LOSS})", f"if {condition}: raise Stop()"
+    )
+    assert _found(callbacks, learner) == ["XLA503"] * is_read
+
+
 def test_an_epoch_is_no_step_although_a_method_takes_its_steps() -> None:
     callbacks, learner = _parts(AT_ONCE, "after_epoch", SET, CALL, LOSS)
     learner = learner.replace(

@@ -34,6 +34,7 @@ from .given import is_of_a_batch
 from .losses import (
     is_called_a_loss,
     is_handed_a_tensor,
+    is_loss_of_a_given_object,
     is_one_of_losses,
     is_tested,
     losses,
@@ -68,7 +69,7 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
     if value.kinds == {TENSOR} and is_computed_beside(script, node):
         return True
     if isinstance(node, (ast.Name, ast.Attribute)):
-        return _is_backwarded(script, node)
+        return _is_backwarded(script, node) or is_loss_of_a_given_object(script, node)
     reduced = _reduced(script, node)
     return reduced is not None and is_device_tensor(script, reduced)
 

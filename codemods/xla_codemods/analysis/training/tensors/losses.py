@@ -221,6 +221,15 @@ def _is_called_a_loss(func: ast.expr) -> bool:
 _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"})
 
 
+def is_loss_of_a_given_object(script: Script, node: ast.expr) -> bool:
+    """Return True for `self.learner.loss` of a callback, if another module gives it the learner and computes gradients of it."""
+    match node:
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=holder), attr=loss):
+            is_called = _called_by_others(script, node) is not None
+            return is_called and script.callers.give_an_object_with_loss(holder, loss)
+    return False
+
+
 def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
     """True if `node` is a parameter, or an attribute or entry of one, that is a tensor in training steps of other modules.
 
@@ -230,9 +239,8 @@ def is_handed_a_tensor(script: Script, node: ast.expr) -> bool:
         return any(_handed(script, node))
     root = node.value if isinstance(node, (ast.Attribute, ast.Subscript)) else node
     function = _called_by_others(script, node)
-    match node:
-        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=holder), attr=loss):
-            return function is not None and script.callers.give_an_object_with_loss(holder, loss)
+    if is_loss_of_a_given_object(script, node):
+        return True
     if not isinstance(root, ast.Name) or function is None:
         return False
     if isinstance(node, ast.Name) and _is_value_of_a_parameter(script, node, function):
