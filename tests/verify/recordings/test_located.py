@@ -12,10 +12,11 @@ from xla_migrate.verify.recordings.located import located
 from ..traces import run
 
 
-def _run(losses: list[float]) -> ObservedRun:
-    """A run whose model has one call with one output in the first step."""
-    output = [1.0, 1.0, 0.0, *([0.5] * 64)]
-    calls = ModuleCalls([ModuleCall("Net", "Net", "m.py:1", -1)], [(0, 1, 0, 0)], [], [output], [])
+def _run(losses: list[float], batch: float = 0.5) -> ObservedRun:
+    """A run whose model has one call with one input and one output in the first step."""
+    given, output = [1.0, 1.0, 0.0, *([batch] * 64)], [1.0, 1.0, 0.0, *([0.5] * 64)]
+    uses = [(0, 0, 0, 0), (0, 1, 0, 1)]
+    calls = ModuleCalls([ModuleCall("Net", "Net", "m.py:1", -1)], uses, [], [given, output], [])
     return run(losses, details=Details(modules={0: calls}))
 
 
@@ -37,3 +38,17 @@ def test_a_loss_of_the_same_outputs_is_computed_otherwise(factor: float) -> None
 def test_rounding_of_the_loss_is_no_difference(loss: float) -> None:
     found = located(_run([1.5, 1.0]), _run([loss, 3.0]))
     assert found.verdicts[0].status is Status.OK
+
+
+@pytest.mark.parametrize(("batch", "is_certain"), [(0.9, True), (0.501, False)])
+def test_only_a_very_different_batch_is_certainly_no_rounding(
+    batch: float, is_certain: bool
+) -> None:
+    found = located(_run([1.5, 1.0]), _run([1.5, 1.0], batch))
+    assert found.verdicts[0].status is Status.FAILED
+    assert "outside of all modules" in found.verdicts[0].detail
+    assert found.is_certain is is_certain
+
+
+def test_a_loss_that_is_computed_otherwise_may_be_rounding() -> None:
+    assert not located(_run([1.5, 1.0]), _run([3.0, 1.0])).is_certain

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..judge.compare import Comparison, compare
 from ..judge.divergence import Quantity
@@ -19,7 +20,7 @@ from ..judge.observed import ObservedRun
 from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision, Suspect
 from ..recordings import half_precision
-from ..recordings.located import Culprit, located, operation
+from ..recordings.located import Culprit, Located, located, operation
 from ..recordings.ordered import is_to_locate
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
@@ -120,9 +121,9 @@ def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Co
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
         run = RunAgain(request, proposed, base, shower)
-        comparison = _compared(request, base, run)
+        comparison, parted = _compared(request, base, run)
         if _is_to_locate(comparison):
-            comparison.verdicts += _located(run)
+            comparison.verdicts += _located(run, parted or _in_detail(run))
         return comparison
 
 
@@ -133,13 +134,26 @@ def _is_to_locate(comparison: Comparison) -> bool:
     return comparison.could_run and begins_alike and is_to_locate(comparison)
 
 
-def _located(run: RunAgain) -> list[Judgement]:
-    """Run both once more for a few steps, in detail; return the verdicts on modules and optimizer steps."""
+class Details(NamedTuple):
+    """Both scripts for a few steps in float32, with modules and updates; None if one of them fails."""
+
+    reference: ObservedRun
+    located: Located | None
+
+
+def _in_detail(run: RunAgain) -> Details:
     reference = run("original in detail", precision="float32", details=DETAILS)
     target = run("migrated in detail", migrated=True, precision="float32", details=DETAILS)
     if reference.failure is not None or target.failure is not None:
+        return Details(reference, None)
+    return Details(reference, located(*comparable(reference, target)))
+
+
+def _located(run: RunAgain, details: Details) -> list[Judgement]:
+    """Return the verdicts on modules and optimizer steps, with what operations show of the module at fault."""
+    reference, parted = details
+    if parted is None:
         return []
-    parted = located(*comparable(reference, target))
     found = parted.verdicts
     if parted.culprit is not None:
         found = parted.explained(_operation(run, parted.culprit))
@@ -171,7 +185,8 @@ def _operation(run: RunAgain, culprit: Culprit) -> str:
     return operation(*comparable(*runs), culprit, is_given=True)
 
 
-def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
+def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, Details | None]:
+    """Return the comparison, and the details of the first steps if they were needed for it."""
     reference = run("original")
     not_run = ObservedRun("target", request.script, list(request.args), request.precision, base)
     not_run.failure = Failure(Fault.NOT_RUN, "the original could not be run")
@@ -179,13 +194,13 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
         blame_hooks(
             reference, lambda most: run("original without hooks", watch=False, timeout=most)
         )
-        return compare(reference, not_run)
+        return compare(reference, not_run), None
     run.proposed.complete(name for trace in reference.traces for name in trace.loaded)
     fp32 = None
     if request.precision == "bfloat16":
         fp32 = run("original in float32", precision="float32")
         if fp32.failure is not None:
-            return compare(fp32, not_run)
+            return compare(fp32, not_run), None
     target = run("migrated", migrated=True)
     more = MoreRuns()
 
@@ -220,6 +235,9 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
         more.written = run("original again, to find lines", explain=True), again
     if as_many and _is_to_shake(comparison):
         more.shaken = [_shaken(seed, run) for seed in _SHAKES]
+    details = _in_detail(run) if _parts_at_once(comparison, request) else None
+    if details is not None and details.located is not None and details.located.is_certain:
+        return judged() if more != MoreRuns() else comparison, details
     if _is_to_repeat(comparison, request):
         again = run("original, other clock", clock_rate=CLOCK_RATE)
         if again.failure is None:
@@ -235,7 +253,7 @@ def _compared(request: Request, base: Path, run: RunAgain) -> Comparison:
             again_judged = judged()
             if _may_be_rounding(again_judged) or _prints_otherwise(again_judged):
                 more.exact = _exactly(request, own, run)
-    return judged() if more != MoreRuns() else comparison
+    return judged() if more != MoreRuns() else comparison, details
 
 
 def _shaken(seed: int, run: RunAgain) -> tuple[ObservedRun, ObservedRun, ObservedRun]:
@@ -294,6 +312,12 @@ def _is_to_follow(comparison: Comparison, request: Request) -> bool:
     if request.amplification or late or _may_be_rounding(comparison):
         return True
     return found is None and _prints_otherwise(comparison)
+
+
+def _parts_at_once(comparison: Comparison, request: Request) -> bool:
+    """True if the first steps, looked at in detail, may spare the runs that tell rounding from faults."""
+    found = comparison.divergence
+    return found is not None and 0 < found.step <= DETAILS and _is_to_follow(comparison, request)
 
 
 def _is_to_repeat(comparison: Comparison, request: Request) -> bool:

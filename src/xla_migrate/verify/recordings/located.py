@@ -14,6 +14,7 @@ from .first_wrong_operation import StepDetails, first_wrong_operation
 from .optimizer_step import gradients, judge
 
 _LOSS = 1e-3  # relative: a difference of two outputs may lose this many digits
+_NO_ROUNDING = 0.1  # relative, of an input of the model
 
 
 class Culprit(NamedTuple):
@@ -25,10 +26,17 @@ class Culprit(NamedTuple):
 
 
 class Located(NamedTuple):
-    """The verdicts on modules and optimizer steps; the module at fault, if its operations may explain it."""
+    """The verdicts on modules and optimizer steps.
+
+    Attributes:
+        verdicts: on modules, then on optimizer steps.
+        culprit: the module at fault, if its operations may explain it.
+        is_certain: True if no rounding can be behind it: other batches, other gradients, other options.
+    """
 
     verdicts: list[Judgement]
     culprit: Culprit | None = None
+    is_certain: bool = False
 
     def explained(self, more: str) -> list[Judgement]:
         """Return the verdicts; the one on modules has the sentence part, too."""
@@ -93,7 +101,10 @@ def _of_process(a: Trace, b: Trace, process: int, processes: int) -> Located:
                 return Located(_failed(event, loss, where, "the loss differs before it"))
             if wrong is not None:
                 found = _failed(event, str(wrong), wrong.where, "a module differs before it")
-                return Located(found, Culprit(wrong, event, process) if wrong.name else None)
+                if wrong.name:
+                    return Located(found, Culprit(wrong, event, process))
+                is_other_input = wrong.is_forward and wrong.differ > _NO_ROUNDING
+                return Located(found, is_certain=is_other_input)
             calls += len(x.calls)
         if theirs is not None and ours is not None:
             options = a.steps[event].options or [], b.steps[event].options or []
@@ -103,9 +114,8 @@ def _of_process(a: Trace, b: Trace, process: int, processes: int) -> Located:
                 where = b.steps[event].where
                 detail = f"step {event + 1}: {detail}"
                 modules = _agreeing(Check.MODULES, calls, "calls of modules")
-                return Located(
-                    [modules, Judgement(Check.OPTIMIZER_STEP, Status.FAILED, detail, where)]
-                )
+                step = Judgement(Check.OPTIMIZER_STEP, Status.FAILED, detail, where)
+                return Located([modules, step], is_certain=True)
     return Located(
         [
             _agreeing(Check.MODULES, calls, "calls of modules"),
