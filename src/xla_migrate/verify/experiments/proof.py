@@ -134,22 +134,22 @@ def _is_to_locate(comparison: Comparison) -> bool:
     return comparison.could_run and begins_alike and is_to_locate(comparison)
 
 
-class Details(NamedTuple):
+class FirstSteps(NamedTuple):
     """Both scripts for a few steps in float32, with modules and updates; None if one of them fails."""
 
     reference: ObservedRun
     located: Located | None
 
 
-def _in_detail(run: RunAgain) -> Details:
+def _in_detail(run: RunAgain) -> FirstSteps:
     reference = run("original in detail", precision="float32", details=DETAILS)
     target = run("migrated in detail", migrated=True, precision="float32", details=DETAILS)
     if reference.failure is not None or target.failure is not None:
-        return Details(reference, None)
-    return Details(reference, located(*comparable(reference, target)))
+        return FirstSteps(reference, None)
+    return FirstSteps(reference, located(*comparable(reference, target)))
 
 
-def _located(run: RunAgain, details: Details) -> list[Judgement]:
+def _located(run: RunAgain, details: FirstSteps) -> list[Judgement]:
     """Return the verdicts on modules and optimizer steps, with what operations show of the module at fault."""
     reference, parted = details
     if parted is None:
@@ -185,7 +185,7 @@ def _operation(run: RunAgain, culprit: Culprit) -> str:
     return operation(*comparable(*runs), culprit, is_given=True)
 
 
-def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, Details | None]:
+def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, FirstSteps | None]:
     """Return the comparison, and the details of the first steps if they were needed for it."""
     reference = run("original")
     not_run = ObservedRun("target", request.script, list(request.args), request.precision, base)
