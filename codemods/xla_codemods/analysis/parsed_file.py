@@ -291,8 +291,6 @@ class ParsedFile(Tree):
                 return child is ancestor.annotation
             if isinstance(ancestor, FUNCTIONS):
                 return child is ancestor.returns
-            if isinstance(ancestor, ast.stmt):
-                return False
         return False
 
     def is_statement(self, node: ast.expr) -> bool:

@@ -132,26 +132,17 @@ class Transformer(NodeTransformer):
         if isinstance(updated, cst.Call):
             updated = _drop_arguments(updated, edits)
         edits = _unwrapping(edits)
-        result: Left = updated
         for edit in sorted(edits, key=_order):
-            if not isinstance(result, Node):
-                break
             if isinstance(edit, Replace):
-                self.updated[id(original)] = result  # the node may be a hole of its replacement
-                result = self._replaced(edit, result)
+                self.updated[id(original)] = updated  # the node may be a hole of its replacement
+                updated = self._replaced(edit, updated)
             elif isinstance(edit, AddArgument):
-                result = self._add_argument(edit, cast(cst.Call, result))
-            elif isinstance(edit, DropEntry):
-                result = _drop_entry(edit, cast(cst.Dict, result))
-            elif isinstance(edit, DropElement):
-                result = _drop_element(edit, cast(cst.List, result))
-            elif isinstance(edit, DropItem):
-                result = _drop_item(edit, cast(cst.With, result))
+                updated = self._add_argument(edit, cast(cst.Call, updated))
             elif isinstance(edit, DropDecorator):
-                result = _drop_decorator(edit, cast(cst.FunctionDef, result))
-            elif isinstance(edit, DropAlias):
-                result = _drop_alias(edit, result)
-        return self._statement(result, edits) if isinstance(result, Node) else result
+                updated = _drop_decorator(edit, cast(cst.FunctionDef, updated))
+            elif type(edit) in _DROPPED:
+                updated = _without_part(edit, updated)
+        return self._statement(updated, edits)
 
     def _statement(self, updated: Node, edits: list[Edit]) -> Left:
         """Edits of a compound statement as a whole."""
@@ -330,17 +321,25 @@ def _place_of(edit: DropArgument | RenameArgument) -> int:
     return next(k for k, argument in enumerate(ordered) if argument is edit.argument)
 
 
-def _drop_entry(edit: DropEntry, node: cst.Dict) -> cst.Dict:
-    index = edit.node.keys.index(edit.key)
-    elements = without(node.elements, {index})
-    return node.with_changes(elements=elements)
+# The parts that edits drop: the name in the edit, the list of the `ast` node, and that of libcst's.
+_DROPPED: dict[type[Edit], tuple[str, str, str]] = {
+    DropAlias: ("alias", "names", "names"),
+    DropDecorator: ("decorator", "decorator_list", "decorators"),
+    DropElement: ("element", "elts", "elements"),
+    DropEntry: ("key", "keys", "elements"),
+    DropItem: ("item", "items", "items"),
+}
 
 
-def _drop_element(edit: DropElement, node: cst.List) -> cst.List:
-    elements = without(node.elements, {edit.node.elts.index(edit.element)})
-    if isinstance(node, cst.Tuple) and len(elements) == 1:
-        elements = [elements[0].with_changes(comma=cst.Comma())]
-    return node.with_changes(elements=elements)
+def _without_part(edit: Edit, node: Node) -> Node:
+    part, listed, field = _DROPPED[type(edit)]
+    index = getattr(edit.node, listed).index(getattr(edit, part))
+    kept = without(getattr(node, field), {index})
+    if isinstance(node, cst.Tuple) and len(kept) == 1:
+        kept = [kept[0].with_changes(comma=cst.Comma())]
+    if kept and isinstance(edit, DropAlias) and not getattr(node, "lpar", None):
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return node.with_changes(**{field: kept})
 
 
 def _unwrapping(edits: list[Edit]) -> list[Edit]:
@@ -350,10 +349,6 @@ def _unwrapping(edits: list[Edit]) -> list[Edit]:
     if node is None or len(dropped) < len(node.items):
         return edits
     return [*(edit for edit in edits if not isinstance(edit, DropItem)), Unwrap(node)]
-
-
-def _drop_item(edit: DropItem, node: cst.With) -> cst.With:
-    return node.with_changes(items=without(node.items, {edit.node.items.index(edit.item)}))
 
 
 def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionDef:
@@ -369,25 +364,8 @@ def _drop_decorator(edit: DropDecorator, node: cst.FunctionDef) -> cst.FunctionD
 
 def _order(edit: Edit) -> tuple[int, int, int]:
     """Edits of one node: parts are dropped from the last to the first, whose places count; a new text comes last."""
-    part: ast.AST | None = None
-    if isinstance(edit, DropAlias):
-        part = edit.alias
-    elif isinstance(edit, DropEntry):
-        part = edit.key
-    elif isinstance(edit, DropElement):
-        part = edit.element
-    elif isinstance(edit, DropItem):
-        part = edit.item.context_expr
-    elif isinstance(edit, DropDecorator):
-        part = edit.decorator
-    if part is not None:
-        return (0, -getattr(part, "lineno", 0), -getattr(part, "col_offset", 0))
+    if type(edit) in _DROPPED:
+        part = getattr(edit, _DROPPED[type(edit)][0])
+        part = getattr(part, "context_expr", part)  # of a `with`
+        return (0, -part.lineno, -part.col_offset)
     return (2 if isinstance(edit, Replace) else 1, 0, 0)
-
-
-def _drop_alias(edit: DropAlias, updated: Node) -> Left:
-    node = cast("cst.Import | cst.ImportFrom", updated)
-    names = without(cast("Sequence[Node]", node.names), {edit.node.names.index(edit.alias)})
-    if len(names) and isinstance(names[-1], cst.ImportAlias) and not getattr(node, "lpar", None):
-        names[-1] = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    return node.with_changes(names=names)

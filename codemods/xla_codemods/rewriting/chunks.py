@@ -142,7 +142,7 @@ def _positioned(node: object) -> list[ast.expr]:
 def _whole(source: Source, owner: Owner, edit: Edit, parents: Mapping[ast.AST, ast.AST]) -> Chunk:
     """`owner` and whatever shares its lines."""
     parent = parents.get(owner)
-    if isinstance(owner, ast.ExceptHandler) or _is_elif(source, owner, parent):
+    if isinstance(owner, ast.ExceptHandler) or _is_elif(source, owner):
         assert isinstance(parent, ast.stmt)
         return _whole(source, parent, edit, parents)
     block = block_of(owner, parents)
@@ -176,10 +176,10 @@ def _with_comments(source: Source, owner: Owner, last: int) -> int:
     return last
 
 
-def _is_elif(source: Source, owner: Owner, parent: ast.AST | None) -> bool:
-    if not (isinstance(owner, ast.If) and isinstance(parent, ast.If) and parent.orelse == [owner]):
-        return False
-    return source.lines[owner.lineno - 1].encode()[owner.col_offset :].startswith(b"elif")
+def _is_elif(source: Source, owner: Owner) -> bool:
+    return isinstance(owner, ast.If) and source.lines[owner.lineno - 1].encode()[
+        owner.col_offset :
+    ].startswith(b"elif")
 
 
 def _body(owner: Owner) -> list[ast.stmt]:

@@ -61,8 +61,6 @@ def with_leading(body: list[Node], old: Node, at_the_top: bool = True) -> list[N
     """`body` whose first statement begins with the comments and blank lines of `old`."""
     if not body:
         return [nothing(getattr(old, "leading_lines", ()))]
-    if body[0] is old:
-        return body
     leading = getattr(old, "leading_lines", ())
     if isinstance(old, (cst.ClassDef, cst.FunctionDef)) and any(s is old for s in body[1:]):
         above = [line for line in leading if line.comment is None]

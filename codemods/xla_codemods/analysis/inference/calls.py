@@ -284,14 +284,9 @@ def _builtin(values: Inference, name: str, node: ast.Call, scope: Scope) -> Valu
         value = values.value(arguments[0], scope)
         return value if value.has(TENSOR) else value.iterated()
     if name == "super":
-        owner = scope.function
-        home = values.scopes.get(owner) if owner is not None else None
-        if (
-            home is not None
-            and home.parent is not None
-            and isinstance(home.parent.node, ast.ClassDef)
-        ):
-            return values.instance(home.parent.node, home.parent.parent or home.parent)
+        around = values.file.class_around(node)
+        if around is not None:
+            return values.instance(around, values.scopes[around].parent or scope)
     return library_types.result(name)
 
 

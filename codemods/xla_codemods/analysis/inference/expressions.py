@@ -117,8 +117,6 @@ def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
         return (
             join(*base.fields.values()) if base.fields else base.element or values.entry(node.value)
         )
-    if isinstance(index, ast.UnaryOp) and base.element is not None:
-        return base.element
     if base.has(TENSOR):
         return Value(base.kinds)
     return base.element or (join(*base.items) if base.items else UNKNOWN)

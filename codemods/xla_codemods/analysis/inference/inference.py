@@ -176,8 +176,6 @@ class Inference:
             return self._parameter(binding, scope)
         if binding.how in {"def", "class"}:
             return self._definition(binding.node, scope)
-        if binding.how == "augment":
-            return self.value(binding.value, scope)
         if binding.value is None:
             return UNKNOWN
         if binding.how == "buffer":  # it goes where its module goes

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from ...catalog.families import may_lead_to_one
@@ -508,12 +508,8 @@ def _uses(text: str, attribute: str) -> bool:
     return re.search(rf"\.{re.escape(attribute)}\b", text) is not None
 
 
-_names: set[str] = set()
-
-
-def _interesting() -> set[str]:
+@cache
+def _interesting() -> frozenset[str]:
     """Last parts of the names that rules listen to, and of the modules that they lie in."""
-    if not _names:
-        _names.update(name.rpartition(".")[2] for name in (*LISTENED, *MODULES))
-        _names.update(_ALIASES, *STAR_EXPORTS.values())
-    return _names
+    names = {name.rpartition(".")[2] for name in (*LISTENED, *MODULES)}
+    return frozenset(names.union(_ALIASES, *STAR_EXPORTS.values()))

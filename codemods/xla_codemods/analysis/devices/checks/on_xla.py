@@ -31,8 +31,6 @@ _TESTS_A_MAKE = Pattern(
     r"\b(?:torch\.(?:backends\.)?(?:xpu|npu|hpu|mps|mlu|musa)\.is_available|is_(?:torch_)?(?:xpu|npu|hpu|mps|mlu|musa)_available)$"
 )
 _TENSORRT = Pattern(r"(?:^|_)(?:trt|tensorrt)(?:_|$)|(?:^|[a-z_])(?:TRT|TensorRT)(?:_|[A-Z]|$)")
-# A test for CUDA of libraries. No rule rewrites it if it is imported by a relative import.
-_OF_LIBRARIES = "is_torch_cuda_available"
 # There is one for each CUDA device: `if len(torch.cuda.default_generators) > 0:`.
 _GENERATORS = "torch.cuda.default_generators"
 
@@ -144,8 +142,6 @@ def _as_equality(script: ParsedFile, test: ast.expr, stays: Stays | None) -> boo
 def _tests_cuda(script: ParsedFile, node: ast.expr, stays: Stays) -> bool:
     """Return True for tests such as `x.is_cuda` and `device.type == "cuda"`, if they stay."""
     match node:
-        case ast.Call(func=ast.Name(id=name)) if name == _OF_LIBRARIES:
-            return True
         case ast.Call(func=func):
             return script.dotted(func) in AVAILABLE and stays(script, node)
         case ast.Attribute(attr="is_cuda"):

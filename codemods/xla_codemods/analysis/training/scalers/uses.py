@@ -101,8 +101,6 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
     `self.learn.scaler = GradScaler()` here, and `self.scaler.update()` there.
     """
     names = _attributes(script, creations)
-    if not names:
-        return False
     for node, scope in script.index.of(ast.Attribute):
         if node.attr in names and isinstance(node.ctx, ast.Load) and node not in seen:
             kinds = script.value(node, scope).kinds
