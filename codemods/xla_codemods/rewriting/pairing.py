@@ -80,7 +80,7 @@ def pair(
 ) -> dict[ast.AST, cst.CSTNode]:
     """The libcst nodes under `root` of the `wanted` nodes, which lie under `owners`, or in their headers."""
     left = list(wanted)
-    kinds = {kind_of(node) for node in left}
+    kinds = {kind for node in left if (kind := _kind(node)) is not None}
     ours: dict[type[cst.CSTNode], list[ast.AST | None]] = {kind: [] for kind in kinds}
     for owner in owners:
         for node in in_header(owner) if header else in_order(owner):
@@ -103,19 +103,8 @@ def pair(
     return result
 
 
-def kind_of(node: ast.AST) -> type[cst.CSTNode]:
-    """The libcst class that stands for `node`.
-
-    Raises:
-        Unpaired: a node of a type that no edit uses.
-    """
-    kind = _kind(node)
-    if kind is None:
-        raise Unpaired(f"{type(node).__name__} cannot be edited")
-    return kind
-
-
 def _kind(node: ast.AST) -> type[cst.CSTNode] | None:
+    """Return the libcst class that stands for `node`; None if no edit uses such nodes."""
     if isinstance(node, ast.Constant):
         if isinstance(node.value, (str, bytes)):
             return cst.BaseString
@@ -186,18 +175,9 @@ def _arguments(node: ast.arguments) -> Iterator[ast.AST]:
     positional = [*node.posonlyargs, *node.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(node.defaults))
     defaults += node.defaults
-    for arg, default in zip(positional, defaults):
-        yield arg
-        if default is not None:
-            yield default
-    if node.vararg is not None:
-        yield node.vararg
-    for arg, default in zip(node.kwonlyargs, node.kw_defaults):
-        yield arg
-        if default is not None:
-            yield default
-    if node.kwarg is not None:
-        yield node.kwarg
+    keywords = zip(node.kwonlyargs, node.kw_defaults)
+    pairs = (*zip(positional, defaults), (node.vararg, None), *keywords, (node.kwarg, None))
+    yield from (part for pair in pairs for part in pair if part is not None)
 
 
 def _conditional(node: ast.IfExp) -> Iterator[ast.AST]:
@@ -268,21 +248,15 @@ def _collect(
     stack: list[cst.CSTNode] = [root]
     while stack:
         node = stack.pop()
-        if type(node) in LEAVES:  # most nodes are white space or names
-            kind = _cst_kind(node)
-            if kind in found:
-                found[kind].append(node)
-            continue
         kind = _cst_kind(node)
-        if kind is not None and kind in kinds:
+        if kind in found:
             found[kind].append(node)
-        children = _cst_children(node)
-        children.reverse()
-        stack.extend(children)
+        if type(node) not in LEAVES:  # most nodes are white space or names
+            stack += reversed(_cst_children(node))
     return found
 
 
-def _cst_kind(node: cst.CSTNode) -> type[cst.CSTNode] | None:
+def _cst_kind(node: cst.CSTNode) -> type[cst.CSTNode]:
     if isinstance(node, cst.Name):
         return _Word if node.value in {"True", "False", "None"} else cst.Name
     if isinstance(node, cst.BaseString):
@@ -295,16 +269,7 @@ def _cst_kind(node: cst.CSTNode) -> type[cst.CSTNode] | None:
 def _cst_children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The children that `ast` has too: no attribute, keyword or parameter names, no white space."""
     match node:
-        case (
-            cst.BaseParenthesizableWhitespace()
-            | cst.TrailingWhitespace()
-            | cst.EmptyLine()
-            | cst.SimpleString()
-        ):
-            return []
-        case cst.Attribute():
-            return [node.value]
-        case cst.Arg():
+        case cst.Attribute() | cst.Arg():
             return [node.value]
         case cst.Param():
             return [n for n in (node.annotation, node.default) if isinstance(n, cst.CSTNode)]
@@ -313,16 +278,12 @@ def _cst_children(node: cst.CSTNode) -> list[cst.CSTNode]:
             return [n for n in before if n is not None]
         case cst.ClassDef():
             return [*node.decorators, *node.bases, *node.keywords, node.body]
-        case cst.Import() | cst.ImportFrom() | cst.Global() | cst.Nonlocal():
+        case cst.Import() | cst.ImportFrom() | cst.Global() | cst.Nonlocal() | cst.MatchSingleton():
             return []
         case cst.ExceptHandler() | cst.ExceptStarHandler():
             return [n for n in (node.type, node.body) if n is not None]
-        case cst.ConcatenatedString():
-            return [n for part in (node.left, node.right) for n in _string_parts(part)]
-        case cst.FormattedString():
+        case cst.ConcatenatedString() | cst.FormattedString():
             return _string_parts(node)
-        case cst.Name() | cst.MatchSingleton():
-            return []
         case cst.MatchAs() | cst.MatchStar():
             return (
                 [node.pattern] if isinstance(node, cst.MatchAs) and node.pattern is not None else []

@@ -186,11 +186,9 @@ def _dict_comprehension(values: Inference, node: ast.DictComp, scope: Scope) -> 
     return Value(value.kinds & {BATCH, TENSOR, ACCEL, HOST}, element=value, fields={})
 
 
-def _named(values: Inference, node: ast.NamedExpr, scope: Scope) -> Value:
-    return values.value(node.value, scope)
-
-
-def _inside(values: Inference, node: ast.Await | ast.Starred, scope: Scope) -> Value:
+def _inside(
+    values: Inference, node: ast.Await | ast.NamedExpr | ast.Starred, scope: Scope
+) -> Value:
     return values.value(node.value, scope)
 
 
@@ -233,7 +231,7 @@ EXPRESSIONS: dict[type[ast.AST], Callable[..., Value]] = {
     ast.GeneratorExp: _comprehension,
     ast.SetComp: _comprehension,
     ast.DictComp: _dict_comprehension,
-    ast.NamedExpr: _named,
+    ast.NamedExpr: _inside,
     ast.Await: _inside,
     ast.Starred: _inside,
     ast.Lambda: _lambda,

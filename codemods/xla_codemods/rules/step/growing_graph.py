@@ -98,10 +98,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...analysis.nodes import LOOPS, walk
+from ...analysis.nodes import LOOPS
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.script import Script
-from ...analysis.syntax import unparsed
+from ...analysis.syntax import identifiers, unparsed
 from ...analysis.training.tensors.device_tensors import is_term_of_a_loss
 from ...analysis.training.tensors.losses import losses
 from ...analysis.training.turns import turns
@@ -217,7 +217,7 @@ def _outlives(script: Script, statement: ast.stmt, turn: ast.AST) -> bool:
         return _is_kept_in_an_object(script, kept, statement)
     if not isinstance(kept, ast.Name) or not isinstance(turn, LOOPS):
         return False
-    if any(kept.id in _names(loss) for loss in losses(script)):
+    if any(kept.id in identifiers(loss) for loss in losses(script)):
         return False
     found = script.index.scope(kept).find(kept.id)
     if found is None:
@@ -338,7 +338,3 @@ def _backwarded(script: Script) -> dict[ast.AST, set[str]]:
 
 def _is_backward(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "backward"
-
-
-def _names(node: ast.expr) -> set[str]:
-    return {n.id for n in walk(node) if isinstance(n, ast.Name)}

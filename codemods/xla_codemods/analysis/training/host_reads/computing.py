@@ -12,7 +12,7 @@ from ....patterns import Pattern
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...script import Script
-from ...syntax import caught, name_of
+from ...syntax import caught, is_elif, name_of
 from ..tensors.device_tensors import is_device_tensor
 from .formatted import is_text
 from .functions import is_tried
@@ -234,9 +234,12 @@ def kept_extreme(script: Script, test: ast.Compare) -> tuple[ast.If, str, ast.ex
     sides = [ast.unparse(left), ast.unparse(right)]
     new = ast.unparse(value)
     name = "max" if isinstance(op, ast.Gt) == (sides[0] == new) else "min"
-    around = script.parent(statement)
-    is_elif = isinstance(around, ast.If) and statement in around.orelse
-    if is_elif or sorted(sides) != sorted([kept, new]) or kept == new or not _is_fixed(value):
+    if (
+        is_elif(statement, script.parents)
+        or sorted(sides) != sorted([kept, new])
+        or kept == new
+        or not _is_fixed(value)
+    ):
         return None
     if script.index.scope(statement).find(name) is not None:
         return None

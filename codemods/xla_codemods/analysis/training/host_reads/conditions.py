@@ -15,7 +15,7 @@ from ...loops import STEP
 from ...nodes import walk
 from ...scopes import FunctionNode
 from ...script import Script
-from ...syntax import caught
+from ...syntax import caught, is_elif
 from ..training import Loop
 from ..turns import is_an_exit
 from .deferral import Deferral
@@ -48,10 +48,10 @@ def condition_of(script: Script, statement: ast.AST) -> Condition | None:
     match statement:
         case ast.Assert(test=test, msg=message):
             return Condition(test, how="assert", end=message)
-        case ast.If(test=test, body=[*before, last], orelse=[]):
-            parent = script.parent(statement)
-            if isinstance(parent, ast.If) and statement in parent.orelse:
-                return None  # elif
+        case ast.If(test=test, body=[*before, last], orelse=[]) if not is_elif(
+            statement, script.parents
+        ):
+            pass
         case _:
             return None
     how, end = _end(script, last)
