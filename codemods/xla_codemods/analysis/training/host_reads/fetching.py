@@ -232,8 +232,6 @@ def _shown(right: ast.expr) -> list[ast.expr]:
     match right:
         case ast.Tuple(elts=values) | ast.Dict(values=values):
             return values
-        case ast.BinOp(op=ast.Add(), left=left, right=rest):
-            return [*_shown(left), *_shown(rest)]
         case ast.Call(func=ast.Name(id="tuple"), args=[values_of]):
             return [values_of]
     return [right]

@@ -13,9 +13,7 @@ from ..tensors.losses import losses
 
 _PASSING = frozenset({"cpu", "detach", "numpy"})
 _OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
-_OF_REALS = frozenset({"torch.exp", "torch.log", "torch.sqrt"})
 _GIVING_REALS = frozenset({"exp", "float", "log", "mean", "norm", "sigmoid", "sqrt", "std", "var"})
-_KEEPING = frozenset({"abs", "clone", "cpu", "detach", "max", "min", "sum"})
 _REDUCING = frozenset({"mean", "sum"})
 
 
@@ -45,18 +43,10 @@ def may_be_an_integer(script: Script, number: ast.Call, tensor: ast.expr) -> boo
 
 
 def _is_real(script: Script, node: ast.expr) -> bool:
-    """True if `node` is surely of floats: a loss and what is computed with it, quotients, means, norms."""
+    """True if `node` is surely of floats: a loss, a mean, a norm."""
     match node:
-        case ast.BinOp(op=ast.Div()):
-            return True
-        case ast.BinOp(left=left, right=right):
-            return _is_real(script, left) or _is_real(script, right)
-        case ast.UnaryOp(operand=operand):
-            return _is_real(script, operand)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _GIVING_REALS:
             return True
-        case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in _KEEPING:
-            return _is_real(script, owner)
     return is_of_a_loss(script, node)
 
 
@@ -91,8 +81,6 @@ def is_of_a_loss(script: Script, node: ast.expr) -> bool:
                 node = owner
             case ast.Attribute(attr="data", value=owner):
                 node = owner
-            case ast.Call(func=func, args=[given], keywords=[]) if script.dotted(func) in _OF_REALS:
-                node = given
             case _:
                 break
     function = script.function(node)

@@ -78,9 +78,6 @@ def _block(body: list[ast.stmt], changes: Changes) -> list[object]:
         if statement in changes.unwrapped and isinstance(statement, ast.With):
             found += _block(statement.body, changes)
             continue
-        if isinstance(statement, ast.If) and not statement.orelse and is_pure(statement.test):
-            if not _block(statement.body, changes):
-                continue
         found.append(_shape(statement, changes))
     return found
 
@@ -88,8 +85,6 @@ def _block(body: list[ast.stmt], changes: Changes) -> list[object]:
 def _shape(node: object, changes: Changes) -> object:
     """What `node` will be, comparable."""
     if isinstance(node, list):
-        if node and isinstance(node[0], ast.stmt):
-            return _block(node, changes)
         return [_shape(item, changes) for item in node]
     if not isinstance(node, ast.AST):
         return node
@@ -111,6 +106,4 @@ def _step(call: ast.Call, changes: Changes) -> tuple[ast.expr, list[ast.expr]] |
     match call.func:
         case ast.Attribute(value=optimizer, attr="step"):
             return optimizer, [*call.args, *(k.value for k in call.keywords)]
-        case ast.Attribute(attr="optimizer_step") if call.args:
-            return call.args[0], [*call.args[1:], *(k.value for k in call.keywords)]
     return None

@@ -106,10 +106,6 @@ class _Folding:
 
     def _is_condition(self, node: ast.expr) -> bool:
         parent = self.script.parent(node)
-        if isinstance(parent, ast.BoolOp):
-            return parent.values[-1] is not node or self._is_condition(parent)
-        if isinstance(parent, ast.UnaryOp):
-            return isinstance(parent.op, ast.Not)
         return isinstance(parent, (ast.If, ast.While, ast.IfExp, ast.Assert)) and (
             parent.test is node
         )

@@ -199,8 +199,6 @@ class _Finder:
                 self.uses.handed_out = True
             else:
                 self.uses.passed = True
-        elif isinstance(parent, ast.Expr):
-            pass
         else:
             self.uses.handed_out = True
 
@@ -313,8 +311,6 @@ class _Finder:
         match list(given.values()):
             case []:
                 self.uses.unclear.append(call)
-            case [None]:
-                self.fix(call, Replace(call, "True"))
             case [ast.expr() as value] if self.is_same_there(value, scope):
                 self.fix(call, Replace(call, self.script.segment(value)))
             case _:
