@@ -52,6 +52,25 @@ def double(x, out):  # XLA903
         out[tile] = x[tile] * 2
 ```
 
+A kernel that only a test for CUDA lets run is a note:
+
+```python
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x, n):  # XLA903
+    i = tl.program_id(0)
+    tl.store(x + i, 2 * tl.load(x + i))
+
+def doubled(x):
+    double[(x.numel(),)](x, x.numel())
+    return x
+
+def scale(x):
+    return doubled(x) if x.is_cuda else 2 * x
+```
+
 Other decorators of that name are not reported:
 
 ```python
@@ -68,7 +87,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.devices.checks.on_xla import is_guarded as is_left_out
+from ...analysis.devices.cuda_only.extensions import uses_of
 from ...analysis.devices.guards import is_guarded
+from ...analysis.parsed_file import ParsedFile
 from ...analysis.scopes import FunctionNode, Scope
 from ...analysis.script import Script
 from ...fallback import leftovers
@@ -96,10 +118,31 @@ def kernel_with_options(script: Script, call: ast.Call, scope: Scope) -> Iterato
 def _kernel(script: Script, function: FunctionNode, by: ast.AST) -> Iterator[Finding]:
     """The finding at a kernel, which `by`, a use of triton, shows to be one."""
     message = f"the kernel `{function.name}` does not run on XLA: write it with PyTorch's operations, or as a Pallas or NKI kernel"
-    if is_guarded(script, by, _JIT):
+    if is_guarded(script, by, _JIT) or not _may_run(script, function):
         yield RULE.finding(script, function, message, severity=INFO, effort=LOW)
     else:
         yield RULE.finding(script, function, message)
+
+
+def _may_run(script: Script, kernel: FunctionNode) -> bool:
+    """Return True unless tests for CUDA decide about each use of the kernel, or of the functions that use it."""
+    places = _uses(script, kernel)
+    return not places or any(_is_reached(file, node) for file, node in places)
+
+
+def _is_reached(file: ParsedFile, node: ast.expr) -> bool:
+    function = file.function(node)
+    if is_left_out(file, node):
+        return False
+    places = _uses(file, function) if function is not None else []
+    return not places or not all(is_left_out(other, use) for other, use in places)
+
+
+def _uses(file: ParsedFile, function: FunctionNode) -> list[tuple[ParsedFile, ast.expr]]:
+    """Return the uses of a function; of a method, those of its class."""
+    owner = file.parent(function)
+    named = owner if isinstance(owner, ast.ClassDef) else function
+    return uses_of(file, named) if not isinstance(named, ast.AsyncFunctionDef) else []
 
 
 @RULE.fallback

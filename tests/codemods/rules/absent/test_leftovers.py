@@ -169,6 +169,34 @@ def test_the_decorator_of_a_kernel_is_no_guard(decorator: str, imports: str, sev
     assert [(f.code, f.severity) for f in found] == [("XLA903", severity)]
 
 
+@pytest.mark.parametrize(
+    ("use", "severity"),
+    [
+        ("def scale(x):\n    return doubled(x) if x.is_cuda else 2 * x", "info"),
+        (
+            "def scale(x):\n    if not x.is_cuda:\n        return 2 * x\n    return doubled(x)",
+            "info",
+        ),
+        (
+            "class Scale:\n    def forward(self, x):\n        return Double.apply(x) if x.is_cuda else x",
+            "info",
+        ),
+        ("def scale(x):\n    return doubled(x)", "error"),
+        ("def scale(x):\n    return doubled(x) if x.is_cuda else x\n\ndoubled(y)", "error"),
+        ("", "error"),
+    ],
+)
+def test_a_kernel_that_tests_for_cuda_decide_about_is_a_note(use: str, severity: str) -> None:
+    holder = "def doubled(x):"
+    if "Double" in use:
+        holder = (
+            "class Double(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):"
+        )
+    kernel = KERNELS.format(imports="import triton, triton.language as tl", decorator="@triton.jit")
+    source = f"{kernel}\n{holder}\n        double[(1,)](x, x, 1)\n        return x\n\n{use}\n"
+    assert [f.severity for f in check(source.encode()) if "`double`" in f.message] == [severity]
+
+
 def test_a_version_that_is_asked_for_behind_a_guard_is_no_finding() -> None:
     guarded = "try:\n    import deepspeed\nexcept ImportError:\n    deepspeed = None\n"
     source = f"import torch\n{guarded}print(deepspeed.__version__)\n"

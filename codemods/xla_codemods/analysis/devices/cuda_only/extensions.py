@@ -102,8 +102,10 @@ def _returns_a_constant(statement: ast.stmt) -> bool:
     return False
 
 
-def uses_of(script: ParsedFile, function: ast.FunctionDef) -> list[tuple[ParsedFile, ast.expr]]:
-    """Return the calls of the function, and other uses of its name, in all files."""
+def uses_of(
+    script: ParsedFile, function: ast.FunctionDef | ast.ClassDef
+) -> list[tuple[ParsedFile, ast.expr]]:
+    """Return the calls of the function or class, and other uses of its name, in all files."""
     is_method = isinstance(script.parent(function), ast.ClassDef)
     named = script.index.attributes if is_method else script.index.names
     uses: list[tuple[ParsedFile, ast.expr]] = [
