@@ -251,15 +251,19 @@ class Inference:
         return self._set_from_outside(name, definition)
 
     def _set_from_outside(self, name: str, definition: ast.ClassDef) -> Value:
-        """Return what code outside of the class `definition` stores as `name`: `callback.learner = self`."""
+        """Return what code outside of the class `definition` stores as `name`: `callback.learner = self`.
+
+        In objects of this class, and of unknown classes if an object stores itself.
+        """
         found = []
         for target in self.file.index.stores(name):
-            statement = self.parents.get(target)
-            if isinstance(statement, ast.Assign) and name_of(target.value) != "self":
-                owner = self.value(target.value)
-                heir = owner.definition
+            statement, owner = self.parents.get(target), target.value
+            if isinstance(statement, ast.Assign) and isinstance(owner, ast.Name):
+                value = self.value(owner) if owner.id != "self" else of(NONE)
+                heir = value.definition
                 is_heir = isinstance(heir, ast.ClassDef) and definition in self.lineage(heir)
-                if not owner.kinds - {INSTANCE} and (heir is None or is_heir):
+                is_unknown = heir is None and name_of(statement.value) == "self"
+                if not value.kinds - {INSTANCE} and (is_heir or is_unknown):
                     found.append(self.value(statement.value))
         return join(*found)
 
