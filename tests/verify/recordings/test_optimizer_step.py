@@ -151,6 +151,11 @@ def test_a_step_that_calls_the_loss_again_is_not_judged_beyond_its_options(tmp_p
     assert judge(a.updates[0], b.updates[0], [{"lr": 1.0}], [{"lr": 1.0}], names) == ("", 0)
     found, _ = judge(a.updates[0], b.updates[0], [{"lr": 1.0}], [{"lr": 0.5}], names)
     assert found == "the optimizer's lr is 1 in the original, 0.5 here"
+    in_float32 = (
+        [{"lr": 0.1, "betas": [0.9, 0.999]}],
+        [{"lr": 0.10000000149, "betas": [0.9, 0.999]}],
+    )
+    assert judge(a.updates[0], b.updates[0], *in_float32, names) == ("", 0)
 
 
 def scaling(factor: float) -> Callable[[Any], None]:

@@ -97,13 +97,20 @@ def _options(reference: Update, target: Update, theirs: Options, ours: Options) 
         return f"the original's optimizer has {len(theirs)} groups, {len(ours)} here"
     for number, (x, y) in enumerate(zip(theirs, ours, strict=True)):
         for name in sorted(x.keys() & y.keys()):
-            if x[name] != y[name]:
+            if not _same(x[name], y[name]):
                 group = f" of group {number}" if len(theirs) > 1 else ""
                 return f"the optimizer's {name}{group} is {_shown(x[name])} in the original, {_shown(y[name])} here"
     a, b = (kind.rpartition(".")[2] for kind in (reference.kind, target.kind))
     if a != b and {a, b} == {"Adam", "AdamW"}:
         return f"the optimizer is {a} in the original, {b} here: weight decay works differently"
     return ""
+
+
+def _same(x: float | list[float], y: float | list[float]) -> bool:
+    """Return True for equal options; one of them may be held in float32."""
+    one, other = (v if isinstance(v, list) else [v] for v in (x, y))
+    pairs = zip(one, other, strict=False)
+    return len(one) == len(other) and all(math.isclose(a, b, rel_tol=_OF_VALUE) for a, b in pairs)
 
 
 def _shown(value: float | list[float]) -> str:
