@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import pytest
+
 from tests.verify.traces import run
 from xla_migrate.verify.judge.divergence import Divergence, first_divergence
 from xla_migrate.verify.judge.observed import ObservedRun
@@ -158,6 +160,20 @@ def test_a_tensor_whose_gradient_is_rounding_moves_freely() -> None:
         step.norms = [4.4, 1.0]
 
     assert between(run(change=tiny), run(change=moved)) is None
+
+
+@pytest.mark.parametrize(
+    ("gradients", "others", "name"),
+    [
+        ([5e-21, 1e-22], [0.0, 0.0], "gradient that is rounding"),
+        ([5e-3, 1e-4], [0.0, 0.0], "gradient"),  # a loss that is 0 by itself, and has gradients
+    ],
+)
+def test_the_gradients_of_a_saturated_loss_are_rounding(
+    gradients: list[float], others: list[float], name: str
+) -> None:
+    reference = run([0.0] * 3, change=from_on(1, gradients=gradients))
+    assert found(run([0.0] * 3, change=from_on(1, gradients=others)), reference).name == name
 
 
 def test_weights_that_stand_still() -> None:

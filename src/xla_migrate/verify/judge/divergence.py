@@ -23,6 +23,7 @@ from .tolerances import (
 from .trace import Optimizer, OptimizerStep, Parameter, Trace
 
 _OPTIONS = "the gradients agree, the step does not: the optimizer or one of its options"
+_ZERO_LOSS = 1e-5  # what stands for a saturated loss, which is 0 by rounding
 _ONLY_ROUNDING = (
     "both are rounding, because the loss hardly depends on the weights with this data: nothing is proven, use"
     " data whose samples differ"
@@ -327,9 +328,10 @@ def _norms(x: float, y: float, apart: float) -> str:
 
 def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
     """Return True if a change of all weights by their own size would change the loss by no more than `allowed`."""
-    if not step.loss or step.gradient_norm is None or not step.norms:
+    if step.loss is None or step.gradient_norm is None or not step.norms:
         return False
-    return step.gradient_norm * math.hypot(*step.norms) <= allowed * abs(step.loss)
+    size = abs(step.loss) or _ZERO_LOSS
+    return step.gradient_norm * math.hypot(*step.norms) <= allowed * size
 
 
 def _factors(a: OptimizerStep, exact: bool) -> tuple[float, float]:
