@@ -40,11 +40,11 @@ RUNTIME = "xla_migrate.runtime"
 # What a copy of it is called beside scripts that do without `xla_migrate` (`--style native`).
 VENDORED = "xla_runtime"
 
-# Libraries whose values are none of torch's, whatever their methods are called.
 # They run the module that is their first argument, with other parameters.
 FUNCTIONAL_CALLS = frozenset(
     f"torch.{name}" for name in ("func.functional_call", "nn.utils.stateless.functional_call")
 )
+# Libraries whose values are none of torch's, whatever their methods are called.
 FOREIGN = frozenset(
     "PIL catboost chainer cupy cv2 haiku jax jaxlib lightgbm megengine mindspore mlx mxnet numba oneflow onnxruntime"
     " optax paddle pandas polars pycuda sklearn spacy taichi tensorflow tensorrt tinygrad xgboost".split()
