@@ -133,3 +133,15 @@ def test_nothing_is_suggested_for_what_is_far_from_all(run: Runner, asked: str) 
 def test_manuals_name_the_pages_that_they_link(run: Runner) -> None:
     assert "files (docs/launch-files.md)." in run("explain", "XLA616").out
     assert run("explain", "XLA801").out.rstrip().endswith("Facts are listed in docs/facts.md.")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("dist.all_reduce", "torch.distributed.all_reduce"),
+        ("mp.spawn", "torch.multiprocessing.spawn"),
+        ("nn.DataParallel", "torch.nn.DataParallel"),
+    ],
+)
+def test_usual_names_of_modules_are_known(run: Runner, name: str, meant: str) -> None:
+    assert run("explain", name).out.startswith(f"{meant}\n")

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.cli.verify_progress import TimeLeft, _progress_text, shower
+from tests.verify.traces import run
+from xla_migrate.cli.verify_progress import (
+    TimeLeft,
+    _progress_text,
+    shower,
+    tell_first_result,
+)
 from xla_migrate.verify.experiments.process import Phase, Progress, _phase
+from xla_migrate.verify.judge.compare import compare
 
 CAUSE = "\nCompilation Analysis: Compilation Cause\nCompilation Analysis:   user sync\n"
 
@@ -33,6 +40,17 @@ def test_it_compiles_from_torch_xlas_announcement_to_its_account(tmp_path: Path)
     file.write_text(CAUSE + "\nPost Compilation Analysis: ====\n")
     assert _phase(tmp_path, 1, 20) is Phase.TRAINING
     assert _phase(tmp_path, 20, 20) is Phase.ENDING
+
+
+def test_the_first_result_is_told_before_the_runs_that_look_for_reasons(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    tell_first_result(compare(run(), run([1.0, 0.9, 0.9], side="target")))
+    shown = capfd.readouterr().err
+    assert shown.startswith("xla-migrate: first result; more runs look for the reasons:\n")
+    assert "  FAILED numbers: " in shown
+    assert "  FAILED same steps: " in shown
+    assert "  ok " not in shown
 
 
 def at(steps: int, seconds: float, phase: Phase = Phase.TRAINING) -> Progress:

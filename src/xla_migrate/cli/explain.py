@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_USUAL = {
+    "dist": "torch.distributed",
+    "nn": "torch.nn",
+    "F": "torch.nn.functional",
+    "mp": "torch.multiprocessing",
+    "cuda": "torch.cuda",
+}
 _USAGE = """\
 usage: xla-migrate explain CODE | NAME
        xla-migrate explain --log FILE
@@ -124,6 +131,9 @@ def _of_name(name: str) -> str:
         fail(str(error))
     if own is not None:
         return _own(own)
+    start, _, rest = name.partition(".")
+    if rest and start in _USUAL:  # as scripts import it
+        name = f"{_USUAL[start]}.{rest}"
     plain = name.removesuffix("()")
     rows = catalog.meant(name) or _of_a_part(name)
     ends = _ending(plain) if not rows or rows[0].name.endswith(f".{plain}") else []

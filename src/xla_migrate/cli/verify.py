@@ -32,7 +32,7 @@ from .doctor_checks import mismatch
 from .migrated_project import migrated_project, places, tell_what_is_left
 from .usage import fail
 from .verify_arguments import Asked, parse
-from .verify_progress import shower
+from .verify_progress import shower, tell_first_result
 
 
 def verify(words: Sequence[str]) -> int:
@@ -201,7 +201,7 @@ def _proof(asked: Asked, proposed: ProjectMigration) -> Report:
 
             comparison, request, reference = check(asked, proposed)
         else:
-            comparison = compared(request, proposed, shower)
+            comparison = compared(request, proposed, shower, tell_first_result)
     settings = {
         **({"original": proposed.version} if proposed.version else {}),
         "steps": str(request.steps),

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 
 from ..verify.experiments.process import Phase, Progress
+from ..verify.judge.compare import Comparison
+from ..verify.judge.judgement import Check, Status
 
 _EVERY = 30.0  # seconds between lines where standard error is no terminal
 _LONG = 600.0  # seconds that are left, from which on there is advice
@@ -42,6 +44,16 @@ def shower(name: str) -> Callable[[Progress | None], None]:
             print(line, file=sys.stderr, flush=True)
 
     return show
+
+
+def tell_first_result(comparison: Comparison) -> None:
+    """Print the checks that failed, before the runs that look for the reasons."""
+    print("xla-migrate: first result; more runs look for the reasons:", file=sys.stderr)
+    for verdict in comparison.verdicts:
+        if verdict.status is Status.FAILED or verdict.name == Check.NUMBERS:
+            where = f"  [{verdict.where}]" if verdict.where else ""
+            state = "FAILED" if verdict.status is Status.FAILED else verdict.status
+            print(f"  {state} {verdict.name}: {verdict.detail}{where}", file=sys.stderr, flush=True)
 
 
 class TimeLeft:

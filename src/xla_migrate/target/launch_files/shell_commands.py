@@ -67,6 +67,8 @@ def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
         for name in _PROGRAMS:
             if re.search(rf"[$`][(]?\s*(shell\s+)?{name}\b", word.text):
                 message = f"{name} does not exist on an XLA host, so its output is empty"
+                if name == "nvidia-smi":
+                    message += ": write the number of XLA devices instead of counting GPUs"
                 yield Found(NVIDIA_PROGRAM, word.start, word.end, message)
 
 

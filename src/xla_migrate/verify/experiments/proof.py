@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,12 +38,23 @@ Shower = Callable[[str], Callable[[Progress | None], None]]
 
 @dataclass(frozen=True)
 class RunAgain:
-    """Runs the original, or the migrated script, once more: as asked except for what is given (see `run`)."""
+    """Runs the original, or the migrated script, once more: as asked except for what is given (see `run`).
+
+    Attributes:
+        request: what is asked for.
+        proposed: both sides.
+        base: the folder for all runs.
+        shower: shows the progress of a run.
+        tell: receives the first result before the runs that look for reasons.
+        untold: the first result until then.
+    """
 
     request: Request
     proposed: ProjectMigration
     base: Path
     shower: Shower
+    tell: Callable[[Comparison], None]
+    untold: list[Comparison] = field(default_factory=list)
 
     def __call__(
         self,
@@ -64,6 +75,8 @@ class RunAgain:
         suspect: Suspect | None = None,
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
+        if self.untold:
+            self.tell(self.untold.pop())
         show = self.shower(name)
         drives_all = migrated and proposed.drives_all_devices(request.script)
         result = observe(
@@ -115,12 +128,24 @@ _ALIKE = 1e-3  # of gradients that differ by rounding
 _TOO_FAR = 0.1  # of a step's value: no rounding in float32 does that within one step
 
 
-def compared(request: Request, proposed: ProjectMigration, shower: Shower) -> Comparison:
-    """Run both, and whatever else it takes to judge them."""
+def compared(
+    request: Request,
+    proposed: ProjectMigration,
+    shower: Shower,
+    tell: Callable[[Comparison], None],
+) -> Comparison:
+    """Run both, and whatever else it takes to judge them.
+
+    Args:
+        request: what is asked for.
+        proposed: both sides.
+        shower: shows the progress of a run.
+        tell: receives the result of the first two runs, if a check failed and more runs follow.
+    """
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
         mark(base)
-        run = RunAgain(request, proposed, base, shower)
+        run = RunAgain(request, proposed, base, shower, tell)
         comparison, parted = _compared(request, base, run)
         if _is_to_locate(comparison):
             comparison.verdicts += _located(run, parted or _in_detail(run))
@@ -227,6 +252,8 @@ def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, 
 
     as_many = request.nproc == 1 or not run.proposed.drives_all_devices(request.script)
     comparison = judged()
+    if comparison.could_run and comparison.failed:
+        run.untold.append(comparison)
     is_counted = request.max_graphs is not None and comparison.could_run
     if is_counted or any(v.name in _EXPLAINED for v in comparison.failed):
         more.explained = run("migrated again, to find lines", migrated=True, explain=True)
