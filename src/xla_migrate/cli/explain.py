@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_USUAL = {
+# Names by which scripts import modules.
+_ALIASES = {
     "dist": "torch.distributed",
     "nn": "torch.nn",
     "F": "torch.nn.functional",
@@ -132,8 +133,8 @@ def _of_name(name: str) -> str:
     if own is not None:
         return _own(own)
     start, _, rest = name.partition(".")
-    if rest and start in _USUAL:  # as scripts import it
-        name = f"{_USUAL[start]}.{rest}"
+    if rest and start in _ALIASES:
+        name = f"{_ALIASES[start]}.{rest}"
     plain = name.removesuffix("()")
     rows = catalog.meant(name) or _of_a_part(name)
     ends = _ending(plain) if not rows or rows[0].name.endswith(f".{plain}") else []

@@ -108,15 +108,10 @@ def _sides(asked: Asked) -> ProjectMigration:
     )
     version = found.version if found is not None else ""
     if asked.migrated is not None:
-        given = migration.given_files(script, Path(asked.migrated))
-        files = {**_as_bytes(proposed.files), **given}
-        proposed = _by_user(
-            asked, proposed, migration.finished(script, proposed, before, files), before, given
-        )
+        files = {**_as_bytes(proposed.files), **migration.given_files(script, Path(asked.migrated))}
+        proposed = _finished_by_user(asked, proposed, before, files)
     elif found is not None and is_migrated:
-        proposed = _by_user(
-            asked, proposed, migration.finished(script, proposed, before, {}), before, {}
-        )
+        proposed = _finished_by_user(asked, proposed, before, {})
     elif found is not None:
         proposed = migration.finished(script, proposed, before, _as_bytes(proposed.files))
     elif asked.reference and is_migrated:
@@ -125,25 +120,24 @@ def _sides(asked: Asked) -> ProjectMigration:
     return proposed
 
 
-def _by_user(
+def _finished_by_user(
     asked: Asked,
     proposed: ProjectMigration,
-    finished: ProjectMigration,
     before: Mapping[str, bytes | None],
-    given: Mapping[str, bytes],
+    files: Mapping[str, bytes],
 ) -> ProjectMigration:
-    """Return `finished`, a migration that the user may have completed, with what is left in it and what was changed.
+    """Return a migration that the user may have completed, with the findings that remain and the later edits.
 
     Args:
         asked: what the command line says.
         proposed: what the tool makes of the originals.
-        finished: the files that are compared.
         before: contents of the originals, if not those on the disk.
-        given: contents of the migrated side, if not those on the disk.
+        files: contents of the migrated side, if not those on the disk.
     """
     script = asked.request.script
+    finished = migration.finished(script, proposed, before, files)
     finished.left = migrated_project(
-        script, asked.unsafe, [script], style=asked.style, originals=given
+        script, asked.unsafe, [script], style=asked.style, originals=files
     ).left
 
     @functools.cache

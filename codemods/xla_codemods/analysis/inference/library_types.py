@@ -40,7 +40,7 @@ RUNTIME = "xla_migrate.runtime"
 # What a copy of it is called beside scripts that do without `xla_migrate` (`--style native`).
 VENDORED = "xla_runtime"
 
-# They run the module that is their first argument, with other parameters.
+# Functions that run the module that is their first argument with other parameters.
 FUNCTIONAL_CALLS = frozenset(
     f"torch.{name}" for name in ("func.functional_call", "nn.utils.stateless.functional_call")
 )

@@ -12,8 +12,8 @@ from ...results import SAFE, UNSAFE, WARNING
 from .codes import TRAINING_SETTINGS
 from .found import Edit, Found
 
-# Scripts with a parser of their own have options of the same names, such as `--fp16`: what follows from
-# these the migration of the script decides. The options below, or their combination, are of transformers alone.
+# Scripts with a parser of their own have options of the same names, such as `--fp16`, which the migration of
+# the script handles. The options below, or their combination, only transformers has.
 _OF_TRANSFORMERS = frozenset(
     "eval_strategy evaluation_strategy save_strategy logging_strategy".split()
 )

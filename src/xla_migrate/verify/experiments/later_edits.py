@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ..judge.blame import MigrationFinding
 from ..judge.source_lines import SourceLines
@@ -49,13 +49,9 @@ def later_edits(
         if kind == "delete" and theirs:
             line = theirs[min(j, len(theirs) - 1)][1]
             for text, _ in mine[i:i_end]:
-                if _is_removed(text, texts[1], known):
+                # It was not moved, and no unsafe fix removes it.
+                if text not in texts[1] and text in known:
                     yield _edit(name, lines.original(name, line), line, "removed", text)
-
-
-def _is_removed(text: str, given: Collection[str], known: Collection[str]) -> bool:
-    """Return True unless it only stands elsewhere, or unsafe fixes remove it."""
-    return text not in given and text in known
 
 
 def _edit(name: str, line: int, after: int, what: str, text: str) -> MigrationFinding:
