@@ -284,11 +284,13 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of, unparsed
 from ...analysis.training.acting import is_an_action
+from ...analysis.training.host_reads.conditions import condition_of
 from ...analysis.training.host_reads.element_loops import element_loops
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step, is_of_a_loss
 from ...analysis.training.tensors.given import KEEPING
 from ...catalog.alternatives import alternative
+from ...edits import Edit, ReplaceStatement
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...flow.closure import reach
 from ...patterns import Pattern
@@ -314,6 +316,8 @@ _LEAF = "the tensor that requires gradients is on the host, and each backward pa
 _ELEMENTS = "the loop over `{}` compiles a graph for each element and reads it from the device: iterate over a copy on the host (`.cpu()` or `.tolist()`)"
 _LARGER = ", and the host waits: use larger batches instead of `gradient_accumulation_steps`"
 _IN_A_BAR = "Lightning reads what `prog_bar=True` shows from the device in every step, and the host waits: log it without `prog_bar`"
+_LATER = "fetch the value later, without waiting"
+_STOPPING = "; the check then ends training up to 16 steps later, and these steps show and save nothing"
 _KEEPING_GRADIENTS = KEEPING | {"double", "float"}
 _REDUCTIONS = frozenset({"max", "mean", "min", "sum"})
 # What makes a number of a number, and what takes one for a size.
@@ -337,11 +341,17 @@ def host_sync(script: Script) -> Iterator[Finding]:
         advice = _without_check(script, node) or _without_move(script, node)
         reason = f" (cannot be deferred: {obstacle})" if obstacle and not advice else ""
         if edits:
-            advice = "fetch the value later, without waiting"
+            advice = _LATER + _STOPPING * any(_stops(script, edit) for edit in edits)
         advice = advice or _advice(script, node, obstacle)
         message = f"{description} in every step, and the host waits{reason}: {advice}"
         place = node.ifs[0] if isinstance(node, ast.comprehension) else node
         yield RULE.finding(script, place, message, *edits)
+
+
+def _stops(script: Script, edit: Edit) -> bool:
+    """Return True if the edit defers a check that ends the training."""
+    check = condition_of(script, edit.node) if isinstance(edit, ReplaceStatement) else None
+    return check is not None and bool(check.how)
 
 
 @RULE.file

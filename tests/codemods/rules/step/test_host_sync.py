@@ -454,19 +454,30 @@ def test_only_a_condition_that_decides_on_the_step_is_advised_to_become_a_part_o
         assert ("xla.optimizer_step(optimizer, where=" in message) == is_advised
 
 
-def test_the_advice_for_a_read_that_is_deferred_is_to_defer_it() -> None:
+@pytest.mark.parametrize(
+    ("statement", "advice"),
+    [
+        ("print(loss.item())", "without waiting"),
+        ("if loss.item() > 9: print('large')", "without waiting"),
+        ("if not math.isfinite(loss.item()): raise ValueError('loss')", "show and save nothing"),
+        ("assert loss.item() < 9", "show and save nothing"),
+        ("if loss.item() > 9: print('large'); sys.exit(1)", "show and save nothing"),
+    ],
+)
+def test_the_advice_says_what_deferring_the_read_changes(statement: str, advice: str) -> None:
     script = (
-        "import torch\nfrom xla_migrate import runtime as xla\n"
+        "import math, sys\nimport torch\nfrom xla_migrate import runtime as xla\n"
         "model = torch.nn.Linear(2, 2).to(xla.xla_device())\n"
         "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
         "for step in range(9):\n"
         "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
         "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
-        "    print(loss.item())\n"
+        f"    {statement}\n"
     )
     (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
     assert found.edits
-    assert found.message.endswith(": fetch the value later, without waiting")
+    assert ": fetch the value later, without waiting" in found.message
+    assert found.message.endswith(advice)
 
 
 @pytest.mark.parametrize("argument", ["loss", "loss.data", "loss.detach()", "loss.detach().data"])
