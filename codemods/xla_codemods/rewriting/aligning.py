@@ -52,13 +52,17 @@ def _goes_on(line: str) -> bool:
 
 
 def _move(lines: list[str], first: int, before: str) -> None:
-    """Move the lines below `first`, which was `before`, as far as the last bracket that both leave open."""
-    old, new = last_open(before), last_open(lines[first])
-    if old is None or new is None or old == new or indent_of(lines[first + 1]) != old + 1:
-        return
-    for k in range(first + 1, _end(lines, first, new)):
-        if lines[k].strip() and indent_of(lines[k]) > old:
-            lines[k] = " " * (indent_of(lines[k]) + new - old) + lines[k].lstrip()
+    """Move the lines below `first`, which was `before`, as far as the brackets that both leave open."""
+    innermost = zip(reversed(_open(before)), reversed(_open(lines[first])), strict=False)
+    start = first + 1
+    for old, new in innermost:
+        end = _end(lines, first, new)
+        if old == new or not end or (start < end and indent_of(lines[start]) != old + 1):
+            return
+        for k in range(start, end):
+            if lines[k].strip() and indent_of(lines[k]) > old:
+                lines[k] = " " * (indent_of(lines[k]) + new - old) + lines[k].lstrip()
+        start = max(start, end)
 
 
 def indent_of(line: str) -> int:
@@ -68,13 +72,18 @@ def indent_of(line: str) -> int:
 
 def last_open(line: str) -> int | None:
     """Return the column of the last bracket that `line` opens and does not close."""
+    return max(_open(line), default=None)
+
+
+def _open(line: str) -> list[int]:
+    """Return the columns of the brackets that `line` opens and does not close."""
     columns: list[int] = []
     for token in code_tokens(line.strip()):
         if opens(token):
-            columns.append(token.start[1])
+            columns.append(token.start[1] + indent_of(line))
         elif closes(token) and columns:
             columns.pop()
-    return columns[-1] + indent_of(line) if columns else None
+    return columns
 
 
 def _end(lines: list[str], first: int, column: int) -> int:

@@ -42,11 +42,17 @@ def wrapped(text: str, original: str, length: int) -> str:
     changed = list(lines)
     for first, last in _statements(text):
         rows = [line.rstrip("\r\n") for line in lines[first:last]]
-        longest = max(length, replaced[first].longest if first in replaced else 0)
-        if len(rows[0]) > longest and rows[0] not in known:
+        limits = [
+            max(length, replaced[k].longest if k in replaced else 0) for k in range(first, last)
+        ]
+        if len(rows[0]) > limits[0] and rows[0] not in known:
             split = _split(rows[0], length) if len(rows) == 1 else _reindented(rows, length)
             if split is not None:
                 changed[first:last] = [newline.join(split) + newline, *[""] * (last - first - 1)]
+                continue
+        for k in range(1, last - first):
+            if len(rows[k]) > limits[k] and rows[k] not in known:
+                changed[first + k] = newline.join(_at_commas(rows[k], length)) + newline
     result = "".join(changed)
     try:
         return result if _is_same(result, text) else text
@@ -129,9 +135,10 @@ def _split(line: str, length: int) -> list[str] | None:
         body[opening.end : closing.start],
         body[closing.start :],
     )
-    if len(indent) + len(head) > length:
-        after = _after_lambda(tokens)
-        if after is not None and after < opening.end:
+    after = _after_lambda(tokens)
+    if after is not None and after < opening.end:
+        is_choice = len(_pieces(body[after:])) > 1
+        if is_choice or len(indent) + len(head) > length:
             return [indent + body[:after], *_inside(body[after:].strip(), indent + _INDENT, length)]
     return [indent + head, *_inside(inside.strip(), indent + _INDENT, length), indent + tail]
 
@@ -144,6 +151,24 @@ def _inside(text: str, indent: str, length: int) -> list[str]:
     if len(parts) < 2:
         return _fitted(indent + text, length)
     return [row for part in parts for row in _fitted(indent + part, length)]
+
+
+def _at_commas(row: str, length: int) -> list[str]:
+    """Return a row of elements as rows with as many elements as fit; as it is if it opens or closes a bracket."""
+    body = row.strip()
+    if _tokens(body) is None:
+        return [row]
+    indent, (first, *rest) = " " * indent_of(row), _elements(body)
+    rows = [indent + first]
+    for element in rest:
+        longer = f"{rows[-1]}, {element}"
+        if len(longer) < length:
+            rows[-1] = longer
+        else:
+            rows[-1] += ","
+            rows.append(indent + element)
+    rows[-1] += "," if body.endswith(",") else ""
+    return rows
 
 
 def _pieces(text: str) -> list[str]:

@@ -15,7 +15,17 @@ CASES = {
     "a bracket inside": (
         "torch.save({'a': a,\n            'b': [b,\n                  c]},\n           path)\n",
         "xla.save({'a': a,\n            'b': [b,\n                  c]},\n           path)\n",
-        "xla.save({'a': a,\n          'b': [b,\n                c]},\n           path)\n",
+        "xla.save({'a': a,\n          'b': [b,\n                c]},\n         path)\n",
+    ),
+    "lines of an outer bracket": (
+        "torch.save({'a': a,\n            'b': b},\n           path,\n           True)\n",
+        "xla.save({'a': a,\n            'b': b},\n           path,\n           True)\n",
+        "xla.save({'a': a,\n          'b': b},\n         path,\n         True)\n",
+    ),
+    "an outer bracket that is not aligned": (
+        "torch.save({'a': a,\n            'b': b},\n    path)\n",
+        "xla.save({'a': a,\n            'b': b},\n    path)\n",
+        "xla.save({'a': a,\n          'b': b},\n    path)\n",
     ),
     "further to the right": (
         "loader = DataLoader(data,\n                    shuffle=True)\nother = 1\n",

@@ -62,6 +62,17 @@ CASES = {
         )
         """,
     ),
+    "a lambda with a choice whose test calls": (
+        "        xla.later(lambda loss=loss: xla.stop(ValueError(loss)) if not math.isfinite(loss.item()) else None)",
+        """
+        xla.later(
+            lambda loss=loss:
+                xla.stop(ValueError(loss))
+                if not math.isfinite(loss.item())
+                else None
+        )
+        """,
+    ),
     "several values": (
         "        x, y, z = x.to(xla.xla_device(rank)), y.to(xla.xla_device(rank)), z",
         """
@@ -143,6 +154,30 @@ def test_a_call_of_several_lines_is_indented_below_its_head() -> None:
         "    )",
         ")",
     ]
+
+
+def test_a_long_row_of_elements_is_split_at_a_comma() -> None:
+    before = (
+        "trainer = Trainer(\n    accelerator='auto', devices=4, precision=chosen, epochs=[1, 2],\n"
+        "    logger=None)\n"
+    )
+    after = (
+        "trainer = Trainer(\n    accelerator='auto', devices=4,\n    precision=chosen,"
+        " epochs=[1, 2],\n    logger=None)\n"
+    )
+    assert wrapped(before, "", 40) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call(\n    f(a, b, c)(d, e, f), [\n    x])\n",
+        "call((\n    a), f(b, c), d(e, f)\n)\n",
+        "call(\n    a.b.c.d.e.f.g.h\n)\n",
+    ],
+)
+def test_a_long_row_that_is_not_of_whole_elements_stays(text: str) -> None:
+    assert wrapped(text, "", 10) == text
 
 
 def test_line_ends_are_kept() -> None:
