@@ -18,7 +18,8 @@ import pytest
 from .conftest import CLEAN, CUDA, ENVIRONMENT, XLA
 
 MANIFEST = Path(__file__).parents[2] / ".pre-commit-hooks.yaml"
-PROGRAM = shutil.which("pre-commit")
+# Beside the interpreter first: the tests also run in environments that are not activated.
+PROGRAM = shutil.which("pre-commit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}")
 
 needs_pre_commit = pytest.mark.skipif(PROGRAM is None, reason="pre-commit is not installed")
 
@@ -118,3 +119,14 @@ def test_excluded_and_other_files_are_left_alone(repository: Path) -> None:
     )
     git("add", ".")
     assert "book.ipynb:cell 1:2:1: XLA101" in commit("book").stderr
+
+
+@needs_pre_commit
+def test_launch_files_are_checked(repository: Path) -> None:
+    install(repository, "xla-migrate-check")
+    (repository / "train.sh").write_text("pip install flash-attn\n")
+    (repository / "README.md").write_text("pip install flash-attn\n")
+    git("add", ".")
+    blocked = commit("launch").stderr
+    assert "train.sh:1:13: XLA953" in blocked
+    assert "README" not in blocked

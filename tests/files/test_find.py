@@ -113,6 +113,18 @@ def test_settings_exclude(here: Path) -> None:
     assert found("old/b.py", "old", "a.py", force_exclude=True) == ["a.py"]
 
 
+def test_force_exclude_takes_only_what_can_be_analysed(here: Path) -> None:
+    names = ("a.py", "b.pyw", "c.ipynb", "train.sh", "tool", "notes.md", "LICENSE", "data.yaml")
+    tree(here, *names)
+    write(here / "train.sh", "CUDA_VISIBLE_DEVICES=0 python a.py\n")
+    write(here / "tool", "#!/usr/bin/env python3\n")
+    assert found(*names) == sorted(names)
+    analysed = ["a.py", "b.pyw", "c.ipynb", "tool", "train.sh"]
+    assert found(*names, force_exclude=True) == analysed
+    write(here / "pyproject.toml", "[tool.xla-migrate]\nlaunch-files = false\n")
+    assert found(*names, force_exclude=True) == analysed[:-1]
+
+
 def test_each_part_has_the_settings_of_its_own(here: Path) -> None:
     tree(here, "a/x.py", "b/x.py", "b/deep/y.py")
     write(here / "pyproject.toml", '[tool.xla-migrate]\nselect = ["XLA1"]\n')

@@ -200,7 +200,11 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="use the settings of this pyproject.toml for all files")
     add("--isolated", action="store_true", help="use no settings file")
     add("--show-settings", action="store_true", help="print the settings in use, and exit")
-    add("--force-exclude", action="store_true", help="skip excluded files even if you name them")
+    add(
+        "--force-exclude",
+        action="store_true",
+        help="skip excluded files, and files that folders do not give, even if you name them",
+    )
     add("--stdin-filename", metavar="PATH", help="the path of the source on standard input")
     add(
         "-j",

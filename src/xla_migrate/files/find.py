@@ -43,7 +43,7 @@ class Walk:
 
     Args:
         finder: gives each folder its settings.
-        force_exclude: leave out named files too, where the settings exclude them.
+        force_exclude: leave out named files too that the settings exclude or that need no analysis.
         without: absolute path of a folder that is not entered (where the output goes).
         endings: of the files that folders give; empty: all files.
     """
@@ -93,7 +93,7 @@ class Walk:
             return
         folder = os.path.dirname(absolute)
         settings = self.finder.of(folder)
-        if self.force_exclude and settings.excludes_named(absolute):
+        if self.force_exclude and not _is_analysed(absolute, settings):
             return
         if self._is_new(os.path.realpath(absolute)):
             yield FoundFile(absolute, shown(absolute, self._here), settings, True, folder)
@@ -154,6 +154,27 @@ class Walk:
             own = _level(folder, os.path.join(folder, ".gitignore"))
             levels = (*own, *levels)
         return levels
+
+
+def _is_analysed(path: str, settings: Settings) -> bool:
+    """True if the settings let the file be analysed, and it is Python, a notebook or a launch file."""
+    if settings.excludes_named(path):
+        return False
+    name = os.path.basename(path)
+    if name.endswith((*ENDINGS, ".pyw")):
+        return True
+    if may_launch(name):
+        return settings.launch_files and says_something(path)
+    return not os.path.splitext(name)[1] and _starts_python(path)
+
+
+def _starts_python(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(200)
+    except OSError:
+        return True  # to be reported
+    return line.startswith(b"#!") and b"python" in line
 
 
 def shown(path: str, here: str) -> str:

@@ -317,7 +317,9 @@ _ELEMENTS = "the loop over `{}` compiles a graph for each element and reads it f
 _LARGER = ", and the host waits: use larger batches instead of `gradient_accumulation_steps`"
 _IN_A_BAR = "Lightning reads what `prog_bar=True` shows from the device in every step, and the host waits: log it without `prog_bar`"
 _LATER = "fetch the value later, without waiting"
-_STOPPING = "; the check then ends training up to 16 steps later, and these steps show and save nothing"
+_STOPPING = (
+    "; the check then ends training up to 16 steps later, and these steps show and save nothing"
+)
 _KEEPING_GRADIENTS = KEEPING | {"double", "float"}
 _REDUCTIONS = frozenset({"max", "mean", "min", "sum"})
 # What makes a number of a number, and what takes one for a size.
