@@ -9,6 +9,8 @@ from types import FunctionType
 import pytest
 import torch
 
+from xla_migrate.verify.redirect.devices import state
+
 from ...each import each
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -218,9 +220,21 @@ def test_loader_pins_in_its_thread() -> None:
         assert not batch.is_cuda
 
 
-def test_out_of_range_device_is_refused() -> None:
+def test_one_device_stands_for_every_index() -> None:
+    x = torch.ones(4, 2).cuda(1)
+    assert x.device == torch.device("cuda:1")
+    assert torch.cuda.device_count() == 1
+    model = torch.nn.DataParallel(torch.nn.Linear(2, 3), device_ids=[1, 2]).to("cuda:1")
+    assert (model(x) + torch.ones(3, device="cuda:2")).shape == (4, 3)
+
+
+def test_of_several_devices_an_index_that_none_has_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(state, "count", 2)
+    assert torch.zeros(1, device="cuda:1").get_device() == 1
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
-        torch.zeros(1, device="cuda:1")
+        torch.zeros(1, device="cuda:2")
 
 
 def test_meta_tensors_cannot_be_moved() -> None:

@@ -28,8 +28,11 @@ def cuda_index(spec: Any) -> int | None:
 
     Accepted as CUDA accepts them: "cuda", "cuda:1", 1, torch.device("cuda"), torch.device("cuda", 1).
 
+    One redirected device stands for every index: a script that names `cuda:1` or `device_ids=[0, 1]`
+    was written for a machine with more GPUs.
+
     Raises:
-        RuntimeError: the index is beyond `torch.cuda.device_count()`, as on a real machine.
+        RuntimeError: of several redirected devices, none has the index, as on a real machine.
     """
     if type(spec) is int:
         index: int | None = spec
@@ -43,7 +46,7 @@ def cuda_index(spec: Any) -> int | None:
         return None
     if index is None or index == -1:
         return state.current
-    if index >= state.count:
+    if index >= state.count > 1:
         raise RuntimeError(
             f"CUDA error: invalid device ordinal: cuda:{index} of {state.count} redirected device(s)"
         )
