@@ -17,13 +17,13 @@ _CONTAINERS = (ast.Tuple, ast.List, ast.Set, ast.BinOp)
 _GENERIC = frozenset(
     "Annotated ClassVar Dict Final List Optional Sequence Set Tuple Type TypeGuard Union".split()
 )
-_OF_TYPES = frozenset({"cast", "TypeVar", "NewType", "register", "assert_type"})
+_OF_TYPES = frozenset({"cast", "TypeVar", "NewType", "register", "assert_type", "super"})
 _EQUAL = (ast.Is, ast.Eq)
 _UNEQUAL = (ast.IsNot, ast.NotEq)
 
 
 def is_about_types(script: ParsedFile, node: ast.expr, scope: Scope) -> bool:
-    """True if the class `node` stands in an annotation, in `isinstance` and the like, or in a tuple that only goes there."""
+    """True if the class `node` stands in an annotation, in `isinstance`, `super` and the like, or in a tuple that only goes there."""
     if script.is_annotation(node):
         return True
     inner: ast.AST = node

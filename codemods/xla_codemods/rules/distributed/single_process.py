@@ -103,7 +103,7 @@ from ...analysis.inference.values import TENSOR
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_handed_on
-from ...analysis.type_tests import exact_type_test
+from ...analysis.type_tests import exact_type_test, is_about_types
 from ...edits import Replace
 from ...finding import HIGH, MEDIUM, Finding
 from ...rule import Rule
@@ -126,6 +126,8 @@ def data_parallel(script: Script, call: ast.Call, scope: Scope) -> Iterator[Find
 @RULE.reference(*_CLASSES)
 def handed_on(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
     """`wrap = nn.DataParallel`; `isinstance(model, nn.DataParallel)` stays true."""
+    if is_about_types(script, node, scope):
+        return
     if is_handed_on(node, script.parents) or _is_compared(script, node):
         yield RULE.finding(script, node, _MESSAGE, Replace(node, f"{script.xla}.DataParallel"))
 

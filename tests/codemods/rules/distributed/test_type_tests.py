@@ -22,6 +22,8 @@ HEAD = (
         "def f(m: Optional[DDP]) -> 'Union[DDP, nn.Module]': pass",
         "def f(m: DDP) -> DDP: pass",
         "m = cast(DDP, m)",
+        "class A(B):\n    def __init__(self):\n        super(DDP, self).__init__()",
+        "class A(B):\n    def __init__(self):\n        super(nn.DataParallel, self).__init__()",
         "WRAPPERS = (DataParallel, DDP)\nx = isinstance(m, WRAPPERS)",
         "Either = Union[nn.Module, DDP]",
         "x = isinstance(m, nn.SyncBatchNorm)",

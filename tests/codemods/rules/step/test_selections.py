@@ -265,10 +265,15 @@ def test_sums_and_means_of_selections_are_rewritten(computed: str, expected: str
         ("F.binary_cross_entropy(out[mask], y[mask], weight=w[mask])", ""),
         ("F.kl_div(out[mask], y[mask])", ""),
         ("own_loss(out[mask], y[mask])", ""),
+        ("F.l1_loss(out[mask], y[mask], reduction='none').mean(0)", ""),
+        ("of_each(out[mask], y[mask]).mean()", ""),
     ],
 )
 def test_losses_of_selections_are_rewritten(computed: str, expected: str) -> None:
-    helpers = "import torch.nn.functional as F\ncriterion = torch.nn.L1Loss().cuda()"
+    helpers = (
+        "import torch.nn.functional as F\ncriterion = torch.nn.L1Loss().cuda()\n"
+        "of_each = torch.nn.L1Loss(reduction='none')"
+    )
     chosen = f"mask, w = out > 0, y.detach()\n        chosen = {computed}"
     text = STEP.format(helpers=helpers, computed=chosen)
     result = migrate(text.encode(), Options(), "train.py").data.decode()

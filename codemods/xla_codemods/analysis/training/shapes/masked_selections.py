@@ -10,7 +10,7 @@ from ....edits import Replace
 from ....flow.closure import ends
 from ...nodes import walk
 from ...script import Script
-from ...syntax import name_of
+from ...syntax import keyword, name_of
 from .masks import is_same_mask, made_of
 
 _REDUCTIONS = frozenset({"mean", "sum"})
@@ -155,7 +155,7 @@ def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | Non
     """Return the runtime's function and the edit for `loss(x[mask], y[mask])`; None if `selection` is used otherwise."""
     around = (each for each in script.ancestors(selection) if isinstance(each, ast.Call))
     call = next((each for each in around if each.args), None)
-    if call is None or len(call.args) != 2 or not _is_loss(script, call.func):
+    if call is None or len(call.args) != 2 or not _is_loss(script, call):
         return None
     if any(
         isinstance(part, (ast.Starred, ast.Subscript)) for k in call.keywords for part in walk(k)
@@ -175,12 +175,19 @@ def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | Non
     return "xla.masked_loss", Replace(call, f"{script.xla}.masked_loss({operands})", tuple(holes))
 
 
-def _is_loss(script: Script, func: ast.expr) -> bool:
-    """Return True for a loss of torch, or a module of one: `F.mse_loss`, `self.criterion`."""
-    made = ends([func], lambda node: made_of(script, node))
-    return any(
+def _is_loss(script: Script, call: ast.Call) -> bool:
+    """Return True for a call of a loss of torch, or of a module of one, that adds or averages: `F.mse_loss`, `self.criterion`."""
+    made = [*ends([call.func], lambda node: made_of(script, node))]
+    calls = [call, *(node for node in made if isinstance(node, ast.Call))]
+    return not any(map(_keeps_elements, calls)) and any(
         script.dotted(node.func if isinstance(node, ast.Call) else node) in _LOSSES for node in made
     )
+
+
+def _keeps_elements(call: ast.Call) -> bool:
+    """Return True for `reduction="none"`, whose result has the size of the selection."""
+    value = keyword(call, "reduction")
+    return isinstance(value, ast.Constant) and value.value == "none"
 
 
 def _without_methods(node: ast.expr) -> ast.expr:
