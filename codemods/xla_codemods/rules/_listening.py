@@ -123,6 +123,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "set_max_tuning_iterations set_rotating_buffer_size tuning_enable write_file_on_exit}"),
 ("services.channels_last", {'code': 'XLA133', 'name': 'channels-last', 'severity': 'info', 'about': 'speed', 'shows_accelerator': False},
 "references: torch{channels_last channels_last_3d}"),
+("device.shared_device", {'code': 'XLA134', 'name': 'shared-device', 'of_what_runs': True},
+"file_checks: {shared_device}"),
 ("precision.autocast", {'code': 'XLA201', 'name': 'autocast', 'of_step': 'precision'},
 "both: "
 "torch.amp|torch.amp.autocast_mode|torch|torch.cuda.amp|torch.cuda.amp.autocast_mode{autocast}; "

@@ -142,6 +142,7 @@ from ...analysis.devices.availability import OTHER_ACCELERATORS
 from ...analysis.devices.checks.flags import is_name_for_cuda
 from ...analysis.devices.checks.indices import index_test
 from ...analysis.devices.checks.origins import is_renamed
+from ...analysis.devices.cuda_only.flags_of_libraries import is_without_torch, library_given
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.devices.owners import has_own_method
 from ...analysis.frameworks.lightning_modules import is_lightnings
@@ -208,11 +209,19 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
         script, node.value, "is_cuda", scope
     ):
         return
-    if chooses_kernels(script, node):
+    if chooses_kernels(script, node) or _is_beside_xla(script, node):
         return
-    if _is_beside_xla(script, node):
+    if library := library_given(script, node):
+        yield from _for_a_library(script, node, library)
         return
     yield _finding(script, node, f"{script.xla}.is_accelerator({{0}})", (node.value,))
+
+
+def _for_a_library(script: Script, node: ast.expr, library: str) -> Iterator[Finding]:
+    """The test decides for another library alone, which is right if that knows CUDA alone."""
+    if not is_without_torch(library):
+        message = f"a test for CUDA is False on XLA, and `{library}` may know CUDA alone: if it does not, use `xla.is_accelerator`"
+        yield RULE.finding(script, node, message, severity=WARNING)
 
 
 @RULE.node(ast.Attribute, named=("on_gpu",))
@@ -240,6 +249,9 @@ def compared(script: Script, node: ast.Compare, scope: Scope) -> Iterator[Findin
     if script.device_literals.is_inside(node) or chooses_kernels(script, node):
         return
     if _is_beside_xla(script, node):
+        return
+    if library := library_given(script, node):
+        yield from _for_a_library(script, node, library)
         return
     if len(node.ops) != 1:
         yield from _chained(script, node)

@@ -96,6 +96,7 @@ from collections.abc import Iterator
 from ...analysis.cuda_names import Covered
 from ...analysis.devices.availability import chooses_tests
 from ...analysis.devices.checks.device_texts import checks
+from ...analysis.devices.cuda_only.flags_of_libraries import library_given
 from ...analysis.devices.cuda_only.kernels import chooses_kernels, is_among_kernels
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
@@ -162,9 +163,9 @@ def attribute(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
 
 
 def _is_answered(script: Script, node: ast.expr | ast.pattern) -> bool:
-    """Return True if the test guards CUDA-only code, or XLA is tested next to it."""
+    """Return True if the test guards CUDA-only code, is for another library, or XLA is tested next to it."""
     if isinstance(node, ast.expr) and (
-        chooses_kernels(script, node) or chooses_tests(script, node)
+        chooses_kernels(script, node) or chooses_tests(script, node) or library_given(script, node)
     ):
         return True
     around: ast.AST | None = node

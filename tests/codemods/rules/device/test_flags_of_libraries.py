@@ -22,6 +22,8 @@ ASKED = "torch.cuda.is_available()"
         f"if {ASKED}:\n    index = faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), 0, index)",
         f'params = {{"device": "cuda" if {ASKED} else "cpu"}}\nmodel = xgboost.train(params, data)',
         f'model = xgboost.XGBClassifier(tree_method="gpu_hist" if {ASKED} else "hist")',
+        'clusters = faiss.Kmeans(8, 4, gpu=device.type == "cuda")',
+        "def fit(x):\n    return faiss.Kmeans(8, 4, gpu=x.is_cuda)",
         f'method = "gpu_hist" if {ASKED} else "hist"',
         f'device = "cuda" if {ASKED} else "cpu"\nmodel = xgboost.XGBClassifier(device=device)',
         'params = {}\nparams["device"] = "cuda"\nmodel = xgboost.train(params, data)',
@@ -63,6 +65,48 @@ def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
 )  # fmt: skip
 def test_flags_of_the_program_follow_the_accelerator(line: str, after: str) -> None:
     assert after in migrated(HEAD + line + TAIL)
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("faiss.Kmeans(8, 4, gpu=flag)", "gpu=flag and torch.cuda.is_available())"),
+        ("faiss.Kmeans(8, 4, gpu=not flag)", "gpu=not (flag and torch.cuda.is_available()))"),
+        ('xgboost.X(tree_method="gpu_hist" if flag else "hist")', 'gpu_hist" if flag and torch.cuda.is_available() else'),
+        ("xgboost.X(device=name)", 'device=name if torch.cuda.is_available() else "cpu")'),
+        ("xgboost.X(device=device.type)", 'device=device.type if torch.cuda.is_available() else "cpu")'),
+        ('params = {"device": name}\nxgboost.train(params, data)', 'name if torch.cuda.is_available() else "cpu"}'),
+        ('params = {}\nparams["device"] = name\nxgboost.train(params, data)', '= name if torch.cuda.is_available() else "cpu"'),
+        ("class A:\n    def f(self):\n        self.flag = torch.cuda.is_available()\n        faiss.Kmeans(8, 4, gpu=self.flag)\n        if self.flag:\n            return net.cuda()", "gpu=self.flag and torch.cuda.is_available())"),
+    ],
+)  # fmt: skip
+def test_a_variable_that_torch_shares_with_a_library_is_for_cuda_there(
+    line: str, after: str
+) -> None:
+    head = (
+        f'{HEAD}flag = {ASKED}\nname = "cuda" if flag else "cpu"\ndevice = torch.device(name)\n'
+        "net = nn.Linear(4, 1).to(device)\nif flag:\n    net = net.to(name)\n"
+    )
+    result = migrated(head + line + TAIL)
+    assert after in result
+    assert migrated(result) == result
+
+
+def test_a_table_holds_the_device_of_torch() -> None:
+    source = (
+        f'import pandas as pd\n{HEAD}name = "cuda" if {ASKED} else "cpu"\nx = x.to(name)\n'
+        'pd.DataFrame({"device": name, "fast": name == "cuda"}, index=[0])\n'
+    )
+    assert '{"device": name,' in migrated(source)
+
+
+def test_a_variable_that_torch_shares_with_an_unknown_library_is_reported() -> None:
+    source = (
+        f"{HEAD}flag = {ASKED}\nenv = simlib.Env(use_gpu=flag)\nif flag:\n    x = x.cuda()\n{TAIL}"
+    )
+    assert "use_gpu=flag)" in migrated(source)
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA134"]
+    assert "`simlib` may know CUDA alone" in found.message
 
 
 def test_on_gpu_of_lightning_is_reported() -> None:

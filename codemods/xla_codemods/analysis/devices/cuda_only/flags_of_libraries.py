@@ -25,16 +25,16 @@ _ANY = "xgboost"  # stands for the library of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
 
-def library_given(script: ParsedFile, test: ast.expr) -> str | None:
+def library_given(script: ParsedFile, test: ast.expr, *, may_be_named: bool = True) -> str | None:
     """Return the library that is all that `test` decides for, None if there is none or `test` decides more.
 
-    Libraries that a rule knows are not among them.
+    Libraries that a rule knows are not among them. `may_be_named`: `test` may go through a variable.
     """
     choice = script.parent(test)
     if isinstance(choice, ast.IfExp) and choice.test is test:
-        if libraries := _libraries_without_torch(script, choice):
+        if libraries := libraries_without_torch(script, choice):
             return libraries[0]
-    return _library(script, test, may_be_named=True)
+    return _library(script, test, may_be_named=may_be_named)
 
 
 def is_for_a_simulator(script: ParsedFile, device: ast.expr) -> bool:
@@ -48,18 +48,19 @@ def is_for_another_library(script: ParsedFile, device: ast.expr) -> bool:
 
     `xgboost.train({"device": device})`, `params["device"] = device`, then `XGBClassifier(**params)`.
     """
-    return bool(_libraries_without_torch(script, device))
+    return bool(libraries_without_torch(script, device))
 
 
-def _libraries_without_torch(script: ParsedFile, device: ast.expr) -> list[str]:
+def libraries_without_torch(script: ParsedFile, device: ast.expr) -> list[str]:
     """Return the libraries without torch that receive `device`; none if anything else does."""
-    if not script.cached(_imports_foreign):
+    if not script.cached(imports_foreign):
         return []
     found = {_receiver(script, end) for end in ends([device], partial(_goes_into, script))}
     return sorted(filter(None, found)) if found <= {"", *FOREIGN} else []
 
 
-def _imports_foreign(script: ParsedFile) -> bool:
+def imports_foreign(script: ParsedFile) -> bool:
+    """Return True if the file may import a library without torch."""
     return script.source.mentions(*FOREIGN)
 
 
