@@ -21,7 +21,7 @@ from ..non_device_calls import is_of_an_engine
 _FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)
 # Devices of a simulator, which knows CUDA's alone.
 _OF_SIMULATORS = Pattern(r"^(?:sim|simulation|physics|graphics|render(?:ing|er)?)_device(?:$|_)")
-_ANY = "xgboost"  # stands for the library of an object
+ANY = "the library"  # of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
 
@@ -56,7 +56,7 @@ def libraries_without_torch(script: ParsedFile, device: ast.expr) -> list[str]:
     if not script.cached(imports_foreign):
         return []
     found = {_receiver(script, end) for end in ends([device], partial(_goes_into, script))}
-    return sorted(filter(None, found)) if found <= {"", *FOREIGN} else []
+    return sorted(filter(None, found)) if found <= {"", ANY, *FOREIGN} else []
 
 
 def imports_foreign(script: ParsedFile) -> bool:
@@ -91,7 +91,7 @@ def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
     if call is None or (dotted is not None and script.project.has(dotted)):
         return None
     if dotted is None and isinstance(call.func, ast.Attribute):
-        return _ANY if is_of_others(script.value(call.func.value)) else None
+        return ANY if is_of_others(script.value(call.func.value)) else None
     if name_of(call.func) == "print":
         return ""
     return (dotted or "").partition(".")[0] or None
@@ -99,7 +99,7 @@ def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
 
 def is_without_torch(library: str) -> bool:
     """Return True if the library surely manages its devices itself: no tensor moves because of it."""
-    return library in FOREIGN or is_of_an_engine(library)
+    return library in FOREIGN or library == ANY or is_of_an_engine(library)
 
 
 def _library(

@@ -14,6 +14,7 @@ from ...inference.values import ACCEL, DEVICE, HOST
 from ...parsed_file import ParsedFile
 from ..availability import AVAILABLE
 from .flags_of_libraries import (
+    ANY,
     imports_foreign,
     is_for_another_library,
     libraries_without_torch,
@@ -48,7 +49,9 @@ def shared_with_libraries(script: ParsedFile) -> Iterator[Shared]:
         found = ends([_device_of(read)], partial(sources, script))
         if any(_is_a_flag(script, end) for end in found):
             yield Shared(read, library, is_flag=True)
-        elif is_foreign(library) and any(_is_a_device(script, end) for end in found):
+        elif (is_foreign(library) or library == ANY) and any(
+            _is_a_device(script, end) for end in found
+        ):
             yield Shared(read, library, is_flag=False)
 
 
