@@ -372,8 +372,9 @@ def _is_a_tensor(argument: ast.expr, read: ast.expr, home: Index) -> bool:
 
 def _losses(home: Index) -> set[str]:
     """Return the expressions, as text, that gradients are computed of."""
-    functions = [backward.func for backward, _ in home.calls_of("backward")]
-    losses = {ast.unparse(f.value) for f in functions if isinstance(f, ast.Attribute)}
+    calls = [call for call, _ in home.calls_of("backward")]
+    losses = {ast.unparse(c.func.value) for c in calls if isinstance(c.func, ast.Attribute)}
+    losses |= {ast.unparse(call.args[0]) for call in calls if call.args}  # accelerator.backward(x)
     scaled = (scaled_by_name(other) for other, _ in home.of(ast.Call))
     return losses | {ast.unparse(loss) for loss in scaled if loss is not None}
 

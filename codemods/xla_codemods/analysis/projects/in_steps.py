@@ -188,15 +188,25 @@ def passes_method(name: str, home: Index) -> Iterator[ast.Call]:
 
 def _calls_around(node: ast.AST, home: Index) -> list[ast.AST]:
     """The calls of the function around `node`, unless a condition decides whether `node` runs."""
-    chain = list(above(node, home))
-    is_conditional = any(isinstance(a, (ast.If, ast.IfExp)) and a.test is not c for c, a in chain)
+    is_conditional = any(_is_condition_of(c, a, home) for c, a in above(node, home))
     return [] if is_conditional else _calls_outside(node, home)
+
+
+def _is_condition_of(child: ast.AST, around: ast.AST, home: Index) -> bool:
+    """Return True if a test of `around` decides whether `child` runs, except whether this is the step of an update."""
+    if not isinstance(around, (ast.If, ast.IfExp)) or child is around.test:
+        return False
+    branches = (around.body, around.orelse) if isinstance(around, ast.If) else ()
+    branch = next((each for each in branches if child in each), [])
+    steps = {call for call, _ in home.calls_of("step") if _is_of_an_optimizer(call)}
+    names = {name_of(node) for node in walk(around.test)}
+    return "sync_gradients" not in names and steps.isdisjoint(outside_loops(branch))
 
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:
     """The loops of the function around `node` in each of whose turns it runs."""
     for child, around in above(node, home):
-        if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
+        if _is_condition_of(child, around, home):
             return
         if isinstance(around, LOOPS) and child in around.body:
             yield around

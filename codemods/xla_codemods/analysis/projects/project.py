@@ -255,7 +255,8 @@ class Modules(ProjectFiles):
     def accelerated(self) -> frozenset[str]:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
-        train, speak = self.having(TRAINS), self.where(speaks_of_an_accelerator)
+        train = self.having(TRAINS)
+        speak = self.where(speaks_of_an_accelerator) | self.having(("Accelerator(",))
         programs = self.having(("__main__",))
         for path in self.files:
             if path in self.tests or (self.graph.importers[path] and path not in programs):

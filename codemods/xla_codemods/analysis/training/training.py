@@ -344,11 +344,11 @@ class Training:
             return True
         if value.kinds or value.definition is not None:
             return False
+        name = name_of(func)
         if is_called_a_model(func):
-            return True
+            return not _ON_MODELS.match(name)
         if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
             return False
-        name = name_of(func)
         if _ACCESSOR.match(name):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
@@ -459,6 +459,11 @@ _AROUND = frozenset(
 )
 _BUILTINS = frozenset(dir(builtins))
 # What is done to a model, or asked of it, without running it.
+# What functions do with a model, except to run it: `accelerator.unwrap_model(model)`.
+_ON_MODELS = Pattern(
+    r"_*(?:build|compile|copy|count|create|export|freeze|get|init|load|make|prepare|register|save|setup"
+    r"|unfreeze|unwrap|update|wrap)_"
+)
 _ACCESSOR = Pattern(
     r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
 )

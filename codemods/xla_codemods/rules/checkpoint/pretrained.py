@@ -64,6 +64,27 @@ LoRA weights of diffusers:
 +    xla.save_lora(StableDiffusionPipeline.save_lora_weights, folder, unet_lora_layers=state)
 ```
 
+Models under any name, if a call shows what they are:
+
+```diff
+ from accelerate import Accelerator
+ from xla_migrate import runtime as xla
+
+ xla.patch_accelerate()
+ accelerator = Accelerator()
+
+ def keep(policy, folder, merge):
+     unwrapped = accelerator.unwrap_model(policy)
+-    unwrapped.save_pretrained(folder, save_function=accelerator.save)
++    xla.save_pretrained(unwrapped, folder, save_function=accelerator.save)
+     final = policy.merge_and_unload() if merge else policy.get_base_model()
+-    final.save_pretrained(folder)
++    xla.save_pretrained(final, folder)
+     inner = policy.module if hasattr(policy, "module") else policy
+-    inner.save_pretrained(folder)
++    xla.save_pretrained(inner, folder)
+```
+
 Tokenizers, processors and configurations contain no tensors. They are not reported:
 
 ```python
@@ -94,7 +115,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...analysis.devices.specs import last_name
 from ...analysis.frameworks.accelerator import uses_accelerate
@@ -104,6 +125,8 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of
 from ...edits import Replace
 from ...finding import Finding
+from ...flow.closure import reach
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
 
@@ -115,6 +138,9 @@ _MODEL = Pattern(
 )
 _MADE = frozenset(
     "from_pretrained from_config get_peft_model unwrap_model unwrap merge_and_unload unload get_base_model".split()
+)
+_OF_MODELS_ONLY = frozenset(
+    {"get_base_model", "get_peft_model", "merge_and_unload", "unwrap_model"}
 )
 # Methods that give the model itself.
 _SAME = frozenset({"eval", "train", "cuda", "requires_grad_", "bfloat16", "float", "half"})
@@ -267,19 +293,27 @@ def _is_model(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 
 def _is_made_by_a_library(script: Script, node: ast.expr, scope: Scope) -> bool:
-    """`merged = model.merge_and_unload()`, `policy = AutoModelForCausalLM.from_pretrained("gpt2")`: nothing else it is."""
-    bindings = script.bindings(node)
-    return bool(bindings) and all(
-        isinstance(b.whole, ast.Call) and _makes_a_model(script, b.whole, scope) for b in bindings
-    )
+    """`policy = accelerator.unwrap_model(net)`, `net.module if hasattr(net, "module") else net`."""
+
+    def before(each: ast.expr) -> Sequence[ast.expr]:
+        return () if isinstance(each, ast.Call) else sources(script, each)
+
+    def is_one(each: ast.expr) -> bool:
+        return (
+            _makes_a_model(script, each, scope)
+            if isinstance(each, ast.Call)
+            else last_name(each) == "module"
+        )
+
+    return any(map(is_one, reach(before(node), before)))
 
 
 def _makes_a_model(script: Script, call: ast.Call, scope: Scope) -> bool:
-    """True for calls whose library is known, or whose method only peft's models have."""
+    """True for calls whose library is known, or that only models have."""
     func = call.func
     if isinstance(func, ast.Attribute) and (func.attr in _SAME or func.attr == "to"):
         return isinstance(func.value, ast.Call) and _makes_a_model(script, func.value, scope)
-    if isinstance(func, ast.Attribute) and func.attr == "merge_and_unload":
+    if name_of(func) in _OF_MODELS_ONLY:
         return True
     is_known = (script.dotted(func, scope) or "").startswith(_LIBRARIES)
     return is_known and _is_model(script, call, scope)

@@ -40,6 +40,12 @@ from .test_step_mark import loops
         "        for name, p in parameters:\n"
         "            self._setattr_param(model, name, p)\n"
         "            update_ema(model, p)\n",
+        # a model that is unwrapped, once per epoch, does not run
+        "def unwrap(accelerator, model, epochs):\n"
+        "    model.eval()\n"
+        "    for epoch in range(epochs):\n"
+        "        with torch.no_grad():\n"
+        "            print(count(accelerator.unwrap_model(model), load_model('a.pt')))\n",
         # in the middle of backward
         "def fuse(model, optimizers):\n"
         "    def hook(p):\n"

@@ -85,6 +85,9 @@ def _found(read: str, line: str, end: str = "pass") -> list[int]:
         (OWN, "self.run_hooks(None)"),
         (OWN, "self.call('after_step')"),
         (OWN, "for h in self.hooks: h.after_step(self)"),
+        ("import torch; torch.isnan(loss) and trainer.stop()", "self.call('after_step', self.loss)"),
+        ("import torch; not loss.isfinite().all() and trainer.stop()", "self.run_hooks(self.loss)"),
+        (GIVEN, "if self.accelerator.sync_gradients: self.run_hooks(self.loss)"),
     ],
 )
 def test_reads_in_hooks_of_each_step(read: str, line: str) -> None:
@@ -111,6 +114,29 @@ def test_reads_in_hooks_of_each_step(read: str, line: str) -> None:
 )
 def test_what_is_not_read_in_each_step(read: str, line: str, end: str) -> None:
     assert _found(read, line, end) == []
+
+
+@pytest.mark.parametrize("update", ["True", "(k + 1) % 4 == 0", "k % 4 == 3"])
+def test_hooks_of_each_update_with_accelerate(update: str) -> None:
+    trainer = f"""import torch
+from accelerate import Accelerator
+from hooks import Log
+
+accelerator = Accelerator()
+
+def fit(model, optimizer, loader, hooks):
+    for k, x in enumerate(loader):
+        loss = model(**x).loss
+        accelerator.backward(loss)
+        if {update}:
+            optimizer.step()
+            for hook in hooks:
+                hook.after_step(None, loss)
+"""
+    modules = Modules({"hooks.py": HOOKS.replace("READ", GIVEN).encode(), "t.py": trainer.encode()})
+    project = Project(modules, "hooks.py")
+    found = check(modules.files["hooks.py"], Options(), "hooks.py", project)
+    assert [finding.line for finding in found if finding.code == "XLA503"] == [11]
 
 
 METERS = """class Meter:

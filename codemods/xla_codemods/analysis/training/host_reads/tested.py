@@ -16,6 +16,7 @@ from ..tensors.given import is_one_number_of_what_is_given
 from ..tensors.returned_tensors import tensor_arguments
 
 _ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_TESTING = frozenset({"isfinite", "isinf", "isnan"})
 _OF_ALL = frozenset({"all", "any", "max", "min", "sorted"})
 _OF_SOME = frozenset({"heapq.nlargest", "heapq.nsmallest"})
 
@@ -42,7 +43,23 @@ def _is_returned(script: Script, node: ast.expr) -> bool:
 
 def _is_read(script: Script, node: ast.expr) -> bool:
     """True if the truth of `node`, or what it is compared with, is read from the device."""
-    return is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node)
+    if is_device_tensor(script, node) or is_one_number_of_what_is_given(script, node):
+        return True
+    tested = _tested_number(script, node)
+    return tested is not None and may_be_read(script, tested)
+
+
+def _tested_number(script: Script, node: ast.expr) -> ast.expr | None:
+    """Return `loss` of `torch.isnan(loss)` and `loss.isfinite().all()`, which only a tensor can be."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="all" | "any"), args=[]):
+            return _tested_number(script, owner)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]) if name in _TESTING:
+            return owner
+        case ast.Call(func=func, args=[tensor]):
+            library, _, name = (script.dotted(func) or "").rpartition(".")
+            return tensor if library == "torch" and name in _TESTING else None
+    return None
 
 
 def tests_each(script: Script, call: ast.Call) -> bool:
