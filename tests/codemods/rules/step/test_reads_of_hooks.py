@@ -85,7 +85,10 @@ def _found(read: str, line: str, end: str = "pass") -> list[int]:
         (OWN, "self.run_hooks(None)"),
         (OWN, "self.call('after_step')"),
         (OWN, "for h in self.hooks: h.after_step(self)"),
-        ("import torch; torch.isnan(loss) and trainer.stop()", "self.call('after_step', self.loss)"),
+        (
+            "import torch; torch.isnan(loss) and trainer.stop()",
+            "self.call('after_step', self.loss)",
+        ),
         ("import torch; not loss.isfinite().all() and trainer.stop()", "self.run_hooks(self.loss)"),
         (GIVEN, "if self.accelerator.sync_gradients: self.run_hooks(self.loss)"),
     ],
