@@ -31,6 +31,7 @@ from .files import DEFAULT_DEVICE, Import, ProjectFiles, cuda_defaults, is_of_ot
 T = TypeVar("T")
 _TESTS = Pattern(r"(?:^|/)(?:tests?/|testing/|test_[^/]*$|conftest\.py$|[^/]*_test\.py$)")
 TRAINS = (".backward(", ".step(")
+_ARGUMENTS = "TrainingArguments"  # of transformers' Trainer, which trains on any accelerator
 SCALES = "scaler("  # `loss_scaler(loss, optimizer)`, which computes gradients and steps
 COMPUTES_GRADIENTS = ("backward(", SCALES)
 # Common names for torch's modules and classes, used when passing them on.
@@ -255,8 +256,8 @@ class Modules(ProjectFiles):
     def accelerated(self) -> frozenset[str]:
         """The files of programs that train on an accelerator. Tests are no programs."""
         found: set[str] = set()
-        train = self.having(TRAINS)
-        speak = self.where(speaks_of_an_accelerator) | self.having(("Accelerator(",))
+        train = self.having((*TRAINS, _ARGUMENTS))
+        speak = self.where(speaks_of_an_accelerator) | self.having(("Accelerator(", _ARGUMENTS))
         programs = self.having(("__main__",))
         for path in self.files:
             if path in self.tests or (self.graph.importers[path] and path not in programs):

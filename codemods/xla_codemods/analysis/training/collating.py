@@ -29,6 +29,7 @@ _OF_TARGETS = Pattern(r"annot|box|target|keypoint|polygon", re.IGNORECASE)
 _LONGEST = "XLA compiles once for every length of the longest sample"
 # Models of speech make a few frames at once: a length that is a multiple of these is still one of many.
 _FEW_FRAMES = Pattern(r"frames_per_step|outputs_per_step|reduction_factor|^r$", re.IGNORECASE)
+_LENGTH = Pattern(r"(?:^|_)(?:lens?|lengths?|(?:n|num)_(?:frames|tokens))$")
 # What gives samples or batches.
 LoadingNode = ast.FunctionDef | ast.Lambda
 
@@ -221,13 +222,20 @@ def _are_sizes(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` holds a size of each sample: a list, or a tensor or an array that is made of one."""
     for each in reach([node], lambda inner: _made_of(script, inner)):
         match each:
-            case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if is_size(size):
+            case ast.ListComp(elt=size) | ast.GeneratorExp(elt=size) if _is_length(size):
                 return True
             case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id="len"), _]):
                 return True
-            case _ if is_size(each):  # `lengths.append(len(x))`
+            case _ if _is_length(each):  # `lengths.append(len(x))`
                 return True
     return False
+
+
+def _is_length(node: ast.expr) -> bool:
+    """Return True for `len(x)`, and for what is called a length: `sample["length"]`, `sample.num_frames`."""
+    is_key = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant)
+    name = str(node.slice.value) if is_key else name_of(node)  # type: ignore[attr-defined]
+    return is_size(node) or (_LENGTH.search(name) is not None and not isinstance(node, ast.Call))
 
 
 def _are_sorted(script: ParsedFile, sizes: ast.expr) -> bool:

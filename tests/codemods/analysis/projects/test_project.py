@@ -649,3 +649,15 @@ def test_a_module_that_was_rewritten_is_asked_as_it_was() -> None:
     for path in ("train.py", "log.py"):
         done = migrate(known.files[path], path=path, project=Project(known, path))
         assert b"xla." in done.data
+
+
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        "from transformers import TrainingArguments\nTrainer(args=TrainingArguments('out')).train()",
+        "from accelerate import Accelerator\nAccelerator().backward(loss)",
+    ],
+)
+def test_programs_of_frameworks_train_on_an_accelerator(trainer: str) -> None:
+    known = modules({"data.py": "import torch", "train.py": f"import data\n{trainer}"})
+    assert Project(known, "data.py").runs_accelerated

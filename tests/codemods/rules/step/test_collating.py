@@ -33,6 +33,10 @@ def lines(source: str) -> list[int]:
         "torch.max(torch.tensor(lengths))",
         "sorted(lengths, reverse=True)[0]",
         "sorted(lengths)[-1]",
+        "max(sample['length'] for sample in batch)",
+        "max(sample.num_frames for sample in batch)",
+        "self.max_length or max(x['wav_len'] for x in batch)",
+        "max(list(zip(*batch))[1].text_lengths)",
     ],
 )
 def test_padded_to_the_longest(longest: str) -> None:
@@ -49,6 +53,8 @@ def test_padded_to_the_longest(longest: str) -> None:
     [
         "512",
         "max(scores)",  # of something else
+        "max(sample['score'] for sample in batch)",
+        "max(lengthen(x) for x, _ in batch)",
         "max(len(batch), 8)",
         "(max(lengths) + 63) // 64 * 64",
         "64 * math.ceil(max(lengths) / 64)",
@@ -72,8 +78,7 @@ def test_padded_to_few_lengths(length: str) -> None:
         ("batch.sort(key=len, reverse=True); lengths = [len(x) for x in batch]", [3]),
         ("batch.sort(key=f); xs, ys = zip(*batch); lengths = [len(x) for x in xs]", [3]),
         ("lengths = [len(x) for x in batch]", []),  # not sorted
-        ("batch.sort(key=f); lengths = [y for x, y in batch]", []),
-        ("batch.sort(key=f); lengths = batch", []),
+        ("batch.sort(key=f); lengths = [y for x, y in batch]", [3]),  # by its name
     ],
 )
 def test_the_first_of_sorted_lengths_is_the_longest(line: str, found: list[int]) -> None:
