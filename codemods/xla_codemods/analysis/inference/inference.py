@@ -440,6 +440,8 @@ class Inference:
 
     def element(self, value: Value) -> Value:
         """One element of iterating `value`."""
+        if value.kinds >= {LOADER, DEVICE_LOADER}:  # self.loader = accelerator.prepare(self.loader)
+            return of(TENSOR, BATCH)
         if value.has(LOADER):
             return of(TENSOR, BATCH, HOST)
         if value.has(DEVICE_LOADER):

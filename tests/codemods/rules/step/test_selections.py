@@ -301,3 +301,32 @@ def test_the_advice_for_a_loss_fits_its_reduction(reduction: str, advice: str) -
 def test_masks_in_a_dictionary(mask: str, is_one: bool) -> None:
     helpers = f"def valid(x, masks, data, splits):\n    return x[{mask}]"
     assert len(_messages(helpers, "chosen = valid(out, masks, data, splits)")) == is_one
+
+
+@pytest.mark.parametrize(
+    ("loader", "is_found"),
+    [
+        ("accelerator.prepare(loader)", True),  # of another module
+        ("self.loader = DataLoader(loader); self.loader = accelerator.prepare(self.loader)", True),
+        ("self.loader = accelerator.prepare(DataLoader(loader))", True),
+        ("self.loader = DataLoader(loader)", False),
+    ],
+)
+def test_batches_of_loaders_that_accelerate_prepares(loader: str, is_found: bool) -> None:
+    source = f"""from accelerate import Accelerator
+from torch.utils.data import DataLoader
+import torch
+accelerator = Accelerator()
+class Trainer:
+    def __init__(self, model, loader):
+        self.model = accelerator.prepare(model)
+        {loader}
+    def evaluate(self):
+        with torch.no_grad():
+            for batch in self.loader:
+                labels = accelerator.gather_for_metrics(batch["labels"][:, 1:])
+                self.add(self.model(**batch), labels[labels != -100])
+    def train(self, loss):
+        accelerator.backward(loss)
+"""
+    assert ("XLA504" in {code for _, code in findings(source)}) is is_found

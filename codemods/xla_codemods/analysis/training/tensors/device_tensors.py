@@ -125,6 +125,8 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         return True
     if value.kinds <= {TENSOR} and is_computed_beside(script, node):
         return True
+    if value.kinds == {TENSOR, BATCH} and uses_accelerate(script):
+        return True  # of a loader that accelerate prepared
     if not value.kinds and is_of_a_batch(script, node):
         return True
     if value.kinds <= {TENSOR} and (arguments := tensor_arguments(script, node)):
