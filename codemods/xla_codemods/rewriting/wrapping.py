@@ -86,7 +86,9 @@ def _statements(text: str) -> Iterator[tuple[int, int]]:
                 yield first, token.start[0]
             first, plain = -1, True
             continue
-        if first < 0 and token.type != tokenize.COMMENT:
+        if first < 0 and token.type == tokenize.COMMENT:
+            continue  # above the statement
+        if first < 0:
             first = token.start[0] - 1
         if token.type == tokenize.COMMENT or (
             token.start[0] != token.end[0] and token.type != tokenize.OP

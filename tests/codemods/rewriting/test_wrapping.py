@@ -123,6 +123,13 @@ def test_a_long_line_is_split_at_brackets_and_commas(line: str, expected: str) -
     assert shown.strip() == dedent(expected).strip()
 
 
+def test_a_comment_above_a_line_does_not_keep_it_whole() -> None:
+    line = "value = function(first_argument, second_argument)"
+    split = "value = function(\n    first_argument, second_argument\n)"
+    assert wrapped(f"# why\n{line}\n", "", 40) == f"# why\n{split}\n"
+    assert wrapped(f"{line}  # why\n", "", 40) == f"{line}  # why\n"
+
+
 def test_lines_of_the_original_stay() -> None:
     line = "print('a line of the original that is longer than the others are', end='')\n"
     assert wrapped(line, line, 40) == line

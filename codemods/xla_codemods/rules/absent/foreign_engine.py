@@ -2,7 +2,7 @@
 
 ## What it reports
 
-The first import of such a library in a file: simulators (Isaac Gym), graph libraries with their
+The first import or use of such a library in a file: simulators (Isaac Gym), graph libraries with their
 own operators (DGL, torch_scatter), rasterisers, sparse convolutions, and frameworks such as
 torchtitan, detectron2, mmengine, ultralytics and stable-baselines3.
 
@@ -49,6 +49,17 @@ from ultralytics import YOLO  # XLA915
 
 def train(path):
     Runner.from_cfg(Config.fromfile(path)).train()
+```
+
+stable-baselines3's buffers and wrappers of environments are not reported:
+
+```python
+import stable_baselines3 as sb3
+from stable_baselines3.common.buffers import ReplayBuffer
+
+def train(environment):
+    print(sb3.__version__)
+    return sb3.PPO("MlpPolicy", environment).learn(1000)  # XLA915
 ```
 
 A module of the project is not reported:
@@ -113,7 +124,8 @@ _ENGINES = {
     "mmengine.Runner": _RUNNER,
     "mmengine.runner.Runner": _RUNNER,
     "mmengine.runner.runner": _RUNNER,
-    "stable_baselines3": _UNEVEN,
+    **{f"stable_baselines3.{name}": _UNEVEN for name in "A2C DDPG DQN PPO SAC TD3".split()},
+    **{f"stable_baselines3.{name}": _UNEVEN for name in "a2c ddpg dqn ppo sac td3".split()},
     "ultralytics.RTDETR": _TRAINER,
     "ultralytics.YOLO": _TRAINER,
     "torchtitan.distributed": _PARALLEL,
@@ -129,21 +141,35 @@ RULE = Rule("XLA915", "foreign-engine", first=True, effort=HIGH, words=_PACKAGES
 @RULE.file
 def engines(script: Script) -> Iterator[Finding]:
     reported: set[str] = set()
+    for node, dotted in (*_imported(script), *_used(script)):
+        engine = _engine(dotted)
+        library = engine.partition(".")[0]
+        if engine and library not in reported and not script.project.has(dotted):
+            reported.add(library)
+            yield _finding(script, node, engine)
+
+
+def _imported(script: Script) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the imports of the file in their order, with what they import."""
     imports: list[ast.Import | ast.ImportFrom] = [s for s, _ in script.index.of(ast.Import)]
     imports += [s for s, _ in script.index.of(ast.ImportFrom)]
     for statement in sorted(imports, key=lambda s: s.lineno):
         for dotted in _names(statement):
-            engine = _engine(dotted)
-            if engine and engine.partition(".")[0] not in reported and not _is_own(script, dotted):
-                reported.add(engine.partition(".")[0])
-                yield _finding(script, statement, engine)
+            yield statement, dotted
 
 
-def _finding(script: Script, statement: ast.stmt, engine: str) -> Finding:
+def _used(script: Script) -> Iterator[tuple[ast.Attribute, str]]:
+    """Yield what is used of whole libraries that the file imports: `ultralytics.YOLO`."""
+    for node, scope in script.index.of(ast.Attribute):
+        if dotted := script.dotted(node, scope):
+            yield node, dotted
+
+
+def _finding(script: Script, node: ast.AST, engine: str) -> Finding:
     message = f"`{engine}` does not support XLA: {_ENGINES[engine]}"
-    if is_guarded(script, statement, engine):
-        return RULE.finding(script, statement, message, severity=INFO, effort=LOW)
-    return RULE.finding(script, statement, message)
+    if is_guarded(script, node, engine):
+        return RULE.finding(script, node, message, severity=INFO, effort=LOW)
+    return RULE.finding(script, node, message)
 
 
 def _names(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
@@ -158,8 +184,3 @@ def _engine(dotted: str) -> str:
     while dotted and dotted not in _ENGINES:
         dotted = dotted.rpartition(".")[0]
     return dotted
-
-
-def _is_own(script: Script, dotted: str) -> bool:
-    """True if the project has a module of that name."""
-    return script.project.has(dotted)
