@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.devices.cuda_only.flags_of_libraries import ANY, is_without_torch
+from ...analysis.devices.cuda_only.flags_of_libraries import is_without_torch
 from ...analysis.devices.cuda_only.shared_with_libraries import shared_with_libraries
 from ...analysis.script import Script
 from ...edits import Replace
@@ -65,13 +65,13 @@ RULE = Rule("XLA134", "shared-device", of_what_runs=True)
 @RULE.file
 def shared_device(script: Script) -> Iterator[Finding]:
     for read, library, is_flag in shared_with_libraries(script):
-        written, named = script.segment(read), library if library == ANY else f"`{library}`"
+        written = script.segment(read)
         available = f"{script.spell('torch.cuda.is_available', script.index.scope(read))}()"
         meaning = f"`{written}` is {'True' if is_flag else 'the XLA device'} on an XLA host"
         if not is_without_torch(library):
-            message = f"{meaning}, and {named} may know CUDA alone: if it does, use `{written} and {available}`"
+            message = f"{meaning}, and `{library}` may know CUDA alone: if it does, use `{written} and {available}`"
             yield RULE.finding(script, read, message, severity=WARNING)
             continue
         text = f"{{0}} and {available}" if is_flag else f'{{0}} if {available} else "cpu"'
-        message = f"{meaning}, and {named} knows CUDA alone: use `{text.format(written)}`"
+        message = f"{meaning}, and `{library}` knows CUDA alone: use `{text.format(written)}`"
         yield RULE.finding(script, read, message, Replace(read, text, (read,)))

@@ -92,6 +92,30 @@ def test_a_variable_that_torch_shares_with_a_library_is_for_cuda_there(
     assert migrated(result) == result
 
 
+def test_an_object_that_may_be_a_model_moves_to_the_device() -> None:
+    source = f"""
+    import torch
+    from onnxruntime import InferenceSession
+    from transformers import AutoModel
+
+    class Classifier:
+        def __init__(self, path, onnx):
+            self.device = "cuda" if {ASKED} else "cpu"
+            if onnx:
+                self.model = InferenceSession(path)
+            else:
+                self.model = AutoModel.from_pretrained(path)
+
+        def train(self):
+            self.model.to(self.device)
+            self.model.to(device="cuda")
+    """
+    result = migrated(source)
+    assert "self.model.to(self.device)" in result
+    assert "self.device = xla.device_type()" in result
+    assert "self.model.to(device=xla.xla_device())" in result
+
+
 def test_a_table_holds_the_device_of_torch() -> None:
     source = (
         f'import pandas as pd\n{HEAD}name = "cuda" if {ASKED} else "cpu"\nx = x.to(name)\n'

@@ -21,7 +21,7 @@ from ..non_device_calls import is_of_an_engine
 _FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)
 # Devices of a simulator, which knows CUDA's alone.
 _OF_SIMULATORS = Pattern(r"^(?:sim|simulation|physics|graphics|render(?:ing|er)?)_device(?:$|_)")
-ANY = "the library"  # of an object
+_ANY = "xgboost"  # stands for the library of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
 
@@ -51,12 +51,18 @@ def is_for_another_library(script: ParsedFile, device: ast.expr) -> bool:
     return bool(libraries_without_torch(script, device))
 
 
-def libraries_without_torch(script: ParsedFile, device: ast.expr) -> list[str]:
-    """Return the libraries without torch that receive `device`; none if anything else does."""
+def libraries_without_torch(
+    script: ParsedFile, device: ast.expr, *, of_objects: bool = True
+) -> list[str]:
+    """Return the libraries without torch that receive `device`; none if anything else does.
+
+    `of_objects`: also by methods of their objects, which may be objects of torch on other paths.
+    """
     if not script.cached(imports_foreign):
         return []
-    found = {_receiver(script, end) for end in ends([device], partial(_goes_into, script))}
-    return sorted(filter(None, found)) if found <= {"", ANY, *FOREIGN} else []
+    receivers = ends([device], partial(_goes_into, script))
+    found = {_receiver(script, end, of_objects) for end in receivers}
+    return sorted(filter(None, found)) if found <= {"", *FOREIGN} else []
 
 
 def imports_foreign(script: ParsedFile) -> bool:
@@ -81,7 +87,7 @@ def _goes_into(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
     return uses(script, node)
 
 
-def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
+def _receiver(script: ParsedFile, node: ast.expr, of_objects: bool) -> str | None:
     """Return the library that receives `node`; "" if the place only fills, reads or shows it, None for another."""
     match script.parent(node):
         case ast.Subscript(value=owner) | ast.Attribute(value=owner) if owner is node:
@@ -91,7 +97,7 @@ def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
     if call is None or (dotted is not None and script.project.has(dotted)):
         return None
     if dotted is None and isinstance(call.func, ast.Attribute):
-        return ANY if is_of_others(script.value(call.func.value)) else None
+        return _ANY if of_objects and is_of_others(script.value(call.func.value)) else None
     if name_of(call.func) == "print":
         return ""
     return (dotted or "").partition(".")[0] or None
@@ -99,7 +105,7 @@ def _receiver(script: ParsedFile, node: ast.expr) -> str | None:
 
 def is_without_torch(library: str) -> bool:
     """Return True if the library surely manages its devices itself: no tensor moves because of it."""
-    return library in FOREIGN or library == ANY or is_of_an_engine(library)
+    return library in FOREIGN or is_of_an_engine(library)
 
 
 def _library(

@@ -14,7 +14,6 @@ from ...inference.values import ACCEL, DEVICE, HOST
 from ...parsed_file import ParsedFile
 from ..availability import AVAILABLE
 from .flags_of_libraries import (
-    ANY,
     imports_foreign,
     is_for_another_library,
     libraries_without_torch,
@@ -43,15 +42,13 @@ def shared_with_libraries(script: ParsedFile) -> Iterator[Shared]:
     for read in _deciding(script):
         library = library_given(script, read, may_be_named=False)
         if library is None:
-            library = next(iter(libraries_without_torch(script, read)), None)
+            library = next(iter(libraries_without_torch(script, read, of_objects=False)), None)
         if library is None or library in _WITHOUT_DEVICES or _is_guarded(script, read):
             continue
         found = ends([_device_of(read)], partial(sources, script))
         if any(_is_a_flag(script, end) for end in found):
             yield Shared(read, library, is_flag=True)
-        elif (is_foreign(library) or library == ANY) and any(
-            _is_a_device(script, end) for end in found
-        ):
+        elif is_foreign(library) and any(_is_a_device(script, end) for end in found):
             yield Shared(read, library, is_flag=False)
 
 
