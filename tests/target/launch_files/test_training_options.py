@@ -35,6 +35,8 @@ def test_one_of_two_halves_is_on(bf16: str) -> None:
         ("--per-device-train-batch-size 4 --do-train --deepspeed ds.json", 1),
         ("--eval_strategy no --gradient_checkpointing --torch_compile True", 2),
         ("--output_dir out --optim paged_adamw_8bit", 1),
+        ("--eval_strategy no --load_in_4bit --device_map auto", 2),
+        ("--eval_strategy no --attn_implementation sdpa --load_in_8bit False", 0),
         ("--eval_strategy no --fp16 False --tf32 $TF32", 0),
         ("--output_dir out --learning_rate 1e-4 --fp16 --tf32", 0),  # a parser of its own
         ("--per_device_train_batch_size 4 --fp16", 0),
@@ -43,6 +45,15 @@ def test_one_of_two_halves_is_on(bf16: str) -> None:
 )
 def test_options_are_reported_if_transformers_reads_them(options: str, expected: int) -> None:
     assert codes(f"python train.py {options}\n", "run.sh") == ["XLA959"] * expected
+
+
+def test_options_for_cuda_alone_go() -> None:
+    text = (
+        "python a.py --save_strategy no --torch_compile --use_liger_kernel True --attn_implementation"
+        " flash_attention_2 --lr 1\n"
+    )
+    after = "python a.py --save_strategy no --attn_implementation sdpa --lr 1\n"
+    assert rewritten(text, "run.sh") == after
 
 
 def test_options_of_a_launcher_are_not_the_scripts() -> None:

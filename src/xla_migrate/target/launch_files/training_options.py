@@ -6,7 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xla_codemods.analysis.commands.launchers import Word
-from xla_codemods.analysis.frameworks.values import OF_FIELDS, OPTIMIZERS, needs_more_memory
+from xla_codemods.analysis.frameworks.values import (
+    OF_ARGUMENTS,
+    OF_FIELDS,
+    OF_LOADING,
+    OPTIMIZERS,
+    needs_more_memory,
+)
 
 from ...results import SAFE, UNSAFE, WARNING
 from .codes import TRAINING_SETTINGS
@@ -55,7 +61,7 @@ def in_options(words: Sequence[Word]) -> Iterator[Found]:
     options = {option.name: option for option in _options(words)}
     if not _is_of_transformers(options):
         return
-    for name, fault in OF_FIELDS.items():
+    for name, fault in {**OF_FIELDS, **OF_LOADING}.items():
         option = options.get(name)
         if option is not None and (message := fault(option.value)):
             yield _found(option, message, options.get(name.replace("fp16", "bf16")))
@@ -100,7 +106,9 @@ def _found(option: TrainerOption, message: str, other: TrainerOption | None) -> 
         name = str(option.value)
         edit = Edit(option.value_start, option.end, OPTIMIZERS[name])
         return found._replace(edits=(edit,), safety=UNSAFE if needs_more_memory(name) else SAFE)
-    if option.name == "tf32":
+    if option.name == "attn_implementation":
+        return found._replace(edits=(Edit(option.value_start, option.end, "sdpa"),))
+    if option.name in OF_ARGUMENTS:  # which have no effect, or fail, on XLA
         return found._replace(edits=(left_out,))
     if option.name.startswith("fp16"):
         name = f"--{option.name.replace('fp16', 'bf16')}"
