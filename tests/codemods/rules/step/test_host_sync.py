@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import check, migrate
 
 from ....each import each
 from ...helpers import findings
@@ -478,6 +478,30 @@ def test_the_advice_says_what_deferring_the_read_changes(statement: str, advice:
     assert found.edits
     assert ": fetch the value later, without waiting" in found.message
     assert found.message.endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("shown", "name"),
+    [
+        ('add_scalar("charts/SPS", int(step / (time.time() - start)), step)', "sps"),
+        ('add_scalars("rate", {"per second": int(step / (time.time() - start))}, 1)', "per_second"),
+        ('add_scalar("rate", scalar_value=int(step / (time.time() - start)))', "scalar_value"),
+        ('add_scalar("%", int(step / (time.time() - start)), step)', "value"),
+    ],
+)
+def test_what_a_deferred_line_shows_is_named_by_its_label(shown: str, name: str) -> None:
+    script = (
+        "import time\nimport torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
+        "from xla_migrate import runtime as xla\n"
+        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\nwriter, start = SummaryWriter(), 0.0\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for step in range(9):\n"
+        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
+        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
+        f"    writer.add_scalar('loss', loss.item(), step)\n    writer.{shown}\n"
+    )
+    after = migrate(script.encode()).data.decode()
+    assert f" {name}=int(step / (time.time() - start))" in after
 
 
 @pytest.mark.parametrize("argument", ["loss", "loss.data", "loss.detach()", "loss.detach().data"])

@@ -23,6 +23,7 @@ from .computing import (
     is_caught,
     is_pure,
     is_test_of_tensors,
+    label_of,
     may_compute,
     may_fail,
     suggested_name,
@@ -319,7 +320,9 @@ class _Later:
         return isinstance(node, ast.Call) and self.script.dotted(node.func) in LISTENED
 
     def _free_name(self, node: ast.expr) -> str:
-        base = suggested_name(node) or "value"
+        base = suggested_name(node)
+        if not base or hasattr(builtins, base):
+            base = label_of(self.script, node) or "value"
         base = "value" if hasattr(builtins, base) else base
         within = sum(isinstance(n, ast.Name) and n.id == base for n in walk(node))
         name, k = base, 2

@@ -126,6 +126,23 @@ def suggested_name(node: ast.expr) -> str:
     return ""
 
 
+def label_of(script: Script, node: ast.expr) -> str:
+    """A name for `node` by what it is shown as: `sps` of `writer.add_scalar("charts/SPS", node, step)`."""
+    match script.parent(node):
+        case ast.keyword(arg=str(name)):
+            return name
+        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
+            pass
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            key = next((key for key, value in pairs if value is node), None)
+            text = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        case _:
+            return ""
+    label = text.rpartition("/")[2].strip().replace(" ", "_").lower()
+    return label if label.isidentifier() else ""
+
+
 def may_compute(script: Script, call: ast.Call, *, of_it: bool) -> bool:
     """True if `call` may compute later what it is given; `of_it`: it is a method of what comes later."""
     func = call.func
