@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from ...flow.calls import Nodes
 from ..scopes import Scope, resolve
-from ..syntax import is_cuda_string, text_of
+from ..syntax import is_cuda_string, text_of, unparsed
 from . import library_types
 from .attributes import is_moved
 from .calls import call
@@ -100,6 +101,35 @@ def _is_a_gradient(values: Inference, node: ast.Attribute) -> bool:
 
 
 def _subscript(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
+    value = _entry(values, node, scope)
+    if value.kinds >= {BATCH, HOST} and _is_put_on_the_device(values, node, scope):
+        return of(*(value.kinds - {HOST}), ACCEL)
+    return value
+
+
+def _is_put_on_the_device(values: Inference, node: ast.Subscript, scope: Scope) -> bool:
+    """Return True if a statement above moves the entry `node` of a batch: `batch[k] = batch[k].cuda()`."""
+    stores = values.file.index.cached(_stores).get((scope, unparsed(node.value)), ())
+    return any(
+        (assign.end_lineno or 0) < node.lineno
+        and not (isinstance(key, ast.Constant) and unparsed(key) != unparsed(node.slice))
+        and values.value(assign.value, scope).has(ACCEL)
+        for key, assign in stores
+    )
+
+
+def _stores(index: Nodes) -> dict[tuple[Scope, str], list[tuple[ast.expr, ast.Assign]]]:
+    """Scope and text of what has entries -> the keys and statements that assign to its entries."""
+    found: dict[tuple[Scope, str], list[tuple[ast.expr, ast.Assign]]] = {}
+    for assign, scope in index.of(ast.Assign):
+        for target in assign.targets:
+            if isinstance(target, ast.Subscript):
+                key = scope, unparsed(target.value)
+                found.setdefault(key, []).append((target.slice, assign))
+    return found
+
+
+def _entry(values: Inference, node: ast.Subscript, scope: Scope) -> Value:
     base = values.value(node.value, scope)
     index = node.slice
     if base.items == () and not isinstance(index, ast.Slice):

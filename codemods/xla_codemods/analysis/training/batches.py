@@ -158,12 +158,14 @@ class Batches:
 
     def _reads(self, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, ...]]]:
         """Yield the reads of the names that `node` is unpacked into, unless they are bound to what was moved before."""
-        stores: dict[str, list[ast.expr]] = {}
+        stores: dict[str, list[ast.Assign]] = {}
         for read, path in unpacked(self.script, node):
             given = [b.value for b in self.script.reaching(read) if isinstance(b.node, ast.Assign)]
             if read.id not in stores:
-                stores[read.id] = [assign.value for assign in self._stores(read)]
-            before = (v for v in (*given, *stores[read.id]) if v and _end(v) <= position(read))
+                stores[read.id] = [*self._stores(read)]
+            entry = self.script.parent(read)
+            stored = [a.value for a in stores[read.id] if not _of_other_entries(a, entry)]
+            before = (v for v in (*given, *stored) if v and _end(v) <= position(read))
             if not any(map(self._moving, before)):
                 yield read, path
 
@@ -308,6 +310,16 @@ def _on_host(moved: set[Part], host: set[Part]) -> tuple[int | str, ...]:
     if None in host or moved <= host or len(set(map(type, known))) > 1:
         return ()  # an index and a name may be the same part
     return tuple(part for part in host if part is not None)
+
+
+def _of_other_entries(assign: ast.Assign, entry: ast.AST | None) -> bool:
+    """Return True if `assign` stores under a constant, and `entry` is read under another: `x[0] = ...` and `x[1]`."""
+    keys = [t.slice for t in assign.targets if isinstance(t, ast.Subscript)]
+    read = entry.slice if isinstance(entry, ast.Subscript) else None
+    constants = [key for key in (read, *keys) if isinstance(key, ast.Constant)]
+    return len(constants) == len(keys) + 1 and all(
+        key.value != constants[0].value for key in constants[1:]
+    )
 
 
 def _comprehension(script: ParsedFile, key: ast.Name) -> ast.AST | None:

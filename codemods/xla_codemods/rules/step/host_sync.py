@@ -325,7 +325,7 @@ _REDUCTIONS = frozenset({"max", "mean", "min", "sum"})
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
-    "arange empty expand full new_zeros ones pad range repeat reshape split tile topk view zeros".split()
+    "arange empty expand full narrow new_zeros ones pad put range repeat reshape split tile topk view zeros".split()
 )
 
 

@@ -173,6 +173,7 @@ RULE = Rule(
 )
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
+_SIZE = "a slice whose size changes makes XLA compile again for each size: keep the full tensor, and mask what lies outside"
 _INDEX = "an index that is a Python number which changes makes XLA compile again for each number: use `xla.narrow(x, dim, i)`, or index with a tensor of the device"
 _LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]`, or slice after one `.cpu()`"
 _WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
@@ -269,7 +270,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
             yield RULE.finding(script, node, _MESSAGE, edit, safety=SAFE if sure else UNSAFE)
             return
     if isinstance(part, ast.Slice):
-        yield RULE.finding(script, node, _MESSAGE)
+        is_open = part.lower is None or part.upper is None
+        yield RULE.finding(script, node, _SIZE if is_open else _MESSAGE)
     elif alone and counters.is_an_integer(part):
         text = f"{script.xla}.narrow({{0}}, {dim}, {{1}})"
         yield RULE.finding(script, node, _INDEX, Replace(node, text, (node.value, part)))

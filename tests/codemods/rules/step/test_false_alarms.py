@@ -288,3 +288,31 @@ def main(args, loader):
         optimizer.step()
 """
     assert migrate(source.encode(), Options()).left == []
+
+
+ENTRIES = """import torch
+from torch.utils.data import DataLoader
+
+def train(model, data, optimizer):
+    for batch in DataLoader(data, batch_size=4, drop_last=True):
+        {first}
+        {second}
+        order = torch.randperm(4).cuda()
+        loss = model({used}, batch["b"][order]).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reads"),
+    [
+        ('batch["a"] = batch["a"].cuda()', 'batch["b"] = batch["b"].cuda(non_blocking=True)', 0),
+        ("for k in batch:", "    batch[k] = batch[k].cuda(non_blocking=True)", 0),
+        ('batch["a"] = batch["a"].cuda(non_blocking=True)', "pass", 1),  # the other entry stays
+    ],
+)
+def test_entries_of_a_batch_that_are_moved(first: str, second: str, reads: int) -> None:
+    source = ENTRIES.format(first=first, second=second, used='batch["a"]')
+    assert [code for _, code in findings(source)].count("XLA503") == reads
+    assert "non_blocking" not in migrate(source.encode(), Options()).data.decode()
