@@ -19,10 +19,12 @@ from ..index import Index
 from ..inference.values import MODULE
 from ..loops import BACKWARD, calls_outside_loops, outside_loops, scaled_by_name
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
+from ..occasions import is_rare, is_usual
 from ..once import once
 from ..scopes import FunctionNode, resolve
 from ..syntax import name_of, position, walk_body
 
+_LEAVES = (ast.Break, ast.Continue, ast.Raise, ast.Return)
 _REPEATED = (*LOOPS, *FUNCTIONS)
 # Operations with their own gradient.
 OPERATIONS = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
@@ -196,11 +198,15 @@ def _is_condition_of(child: ast.AST, around: ast.AST, home: Index) -> bool:
     """Return True if a test of `around` decides whether `child` runs, except whether this is the step of an update."""
     if not isinstance(around, (ast.If, ast.IfExp)) or child is around.test:
         return False
-    branches = (around.body, around.orelse) if isinstance(around, ast.If) else ()
-    branch = next((each for each in branches if child in each), [])
+    is_body = child is around.body if isinstance(around, ast.IfExp) else child in around.body
+    branch = (around.body if is_body else around.orelse) if isinstance(around, ast.If) else []
     steps = {call for call, _ in home.calls_of("step") if _is_of_an_optimizer(call)}
-    names = {name_of(node) for node in walk(around.test)}
-    return "sync_gradients" not in names and steps.isdisjoint(outside_loops(branch))
+    if "sync_gradients" in map(name_of, walk(around.test)) or steps & {*outside_loops(branch)}:
+        return False
+    # A step is compared with a number, or with a name that is unknown here.
+    is_occasional = is_rare(home, around.test, lambda _: True)
+    is_left = any(isinstance(statement, _LEAVES) for statement in branch)
+    return is_left or (is_occasional and is_usual(around.test) is not is_body)
 
 
 def _loops_around(node: ast.AST, home: Index) -> Iterator[ast.AST]:

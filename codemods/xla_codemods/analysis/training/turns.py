@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import takewhile
@@ -11,20 +10,19 @@ from typing import NamedTuple
 
 from ...flow.by_text import is_an_element, methods_by_text
 from ...flow.calls import callers, heirs, mapped, methods, passed, properties
-from ...flow.closure import all_ends, reach
+from ...flow.closure import reach
 from ...flow.conditions import truth
-from ...flow.edges import sources
-from ...patterns import Pattern
 from ..devices.specs import last_name
 from ..frameworks.hooks import called_in_steps
 from ..inference.values import INSTANCE, NUMBER
 from ..loops import FORWARD, GRADIENTS
 from ..nodes import FUNCTIONS, LEAVES, LOOPS, walk
+from ..occasions import is_rare, is_usual
 from ..once import once
 from ..projects.in_steps import calls_and_receivers, is_repeated
 from ..scopes import FunctionNode
 from ..script import Script
-from ..syntax import evaluated, is_literal, is_size, name_of, returned
+from ..syntax import evaluated, is_size, name_of, returned
 from .acting import unmarked_evaluations
 from .engines import is_step_of_an_engine
 from .tensors.computed import computing
@@ -33,10 +31,6 @@ from .training import BACKWARD, STEP, TRAINING
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _RUNNING = frozenset({ast.Call, ast.Attribute})  # these may run a function
 # What is done now and then, by the names in its condition.
-_SOMETIMES = Pattern(
-    r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
-    re.IGNORECASE,
-)
 
 
 class Turn(NamedTuple):
@@ -267,9 +261,15 @@ def _is_occasional(script: Script, node: ast.If, is_body: bool) -> bool:
         return True
     if _is_exceptional(node.test, is_body):
         return True
-    if _is_always(script, node.test, is_body) or not _is_rare(script, node.test):
+    if _is_always(script, node.test, is_body) or not is_rare(
+        script, node.test, partial(_is_number, script)
+    ):
         return False
-    return _is_usual(node.test) is not is_body
+    return is_usual(node.test) is not is_body
+
+
+def _is_number(script: Script, node: ast.expr) -> bool:
+    return script.value(node).has(NUMBER)
 
 
 def _leaves(script: Script, statement: ast.stmt) -> bool:
@@ -307,36 +307,11 @@ def _left_before(script: Script) -> frozenset[ast.stmt]:
         if (
             not node.orelse
             and isinstance(node.body[-1], (ast.Continue, ast.Return))
-            and _is_usual(node.test)
+            and is_usual(node.test)
         ):
             block = script.block(node)
             found.update(block[block.index(node) + 1 :])
     return frozenset(found)
-
-
-def _is_usual(test: ast.expr) -> bool:
-    """`step % 10 != 0`, `step % 10`, `not args.log and step % 10`: true in all turns but a few."""
-    match test:
-        case ast.BoolOp(values=values):
-            return any(_is_usual(value) for value in values)
-        case ast.Compare(
-            left=ast.BinOp(op=ast.Mod(), left=counted), ops=[ast.NotEq() | ast.Gt() | ast.Lt()]
-        ):
-            return not isinstance(counted, ast.Constant)
-        case ast.Compare(ops=[ast.Lt() | ast.NotEq()], comparators=[end]):  # all but the last
-            return any(
-                isinstance(n, ast.Call) and getattr(n.func, "id", "") == "len" for n in walk(end)
-            )
-        case ast.BinOp(op=ast.Mod(), left=counted):
-            return not isinstance(counted, ast.Constant)
-        case ast.UnaryOp(
-            op=ast.Not(),
-            operand=ast.Compare(left=ast.BinOp(op=ast.Mod(), left=counted), ops=[ast.Eq()]),
-        ):
-            return not isinstance(counted, ast.Constant)
-        case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return _SOMETIMES.search(name) is not None
-    return False
 
 
 def _is_always(script: Script, test: ast.expr, result: bool) -> bool:
@@ -363,48 +338,3 @@ def _is_given_a_size(script: Script, node: ast.Name) -> bool:
     given = passed(script, function, node.id)
     values = [*given, *elsewhere] if elsewhere is not None else []
     return bool(values) and all(value is not None and is_size(value) for value in values)
-
-
-def _is_rare(script: Script, test: ast.expr) -> bool:
-    """`step % 10 == 0`, `step == 0`, `if args.log:`; not `rank == 0`, which in one process is always so."""
-    for node in (n for part in _besides_each_turn(script, test) for n in walk(part)):
-        match node:
-            case ast.BinOp(op=ast.Mod(), left=left) if not isinstance(left, ast.Constant):
-                return True
-            case ast.Compare(
-                left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]
-            ) if not _asks_for_rank(left):
-                if script.value(left).has(NUMBER) or script.value(right).has(NUMBER):
-                    return True
-            case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
-                return True
-            case ast.Constant(value=str(text)) if text.lower() in {"debug", "verbose"}:
-                return True  # os.environ.get("DEBUG")
-    return False
-
-
-def _besides_each_turn(script: Script, test: ast.expr) -> list[ast.expr]:
-    """Return the conditions that `test` joins with `and`, without those that hold in each turn by default."""
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
-    return [part for part in parts if not _holds_in_each_turn(script, part)]
-
-
-def _holds_in_each_turn(script: Script, test: ast.expr) -> bool:
-    """`step % log_interval == 0`, of `log_interval = 1`, or of a parameter that is 1 unless a call of the file passes more."""
-    match test:
-        case ast.Compare(
-            left=ast.BinOp(op=ast.Mod(), right=every),
-            ops=[ast.Eq()],
-            comparators=[ast.Constant(value=0)],
-        ):
-            known = partial(sources, script)
-            return all_ends([every], known, lambda end: is_literal(end, 1))
-    return False
-
-
-def _asks_for_rank(node: ast.expr) -> bool:
-    """`rank`, `args.local_rank`, `dist.get_rank()`."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    name = name_of(node)
-    return "rank" in name.lower()

@@ -305,3 +305,46 @@ def test_meters_of_a_module_that_computes_the_gradients(line: str, is_read: bool
     path = "utils/meters.py"
     found = check(files[path], Options(), path, Project(Modules(files), path))
     assert {f.line for f in found if f.code == "XLA503"} == ({10} if is_read else set())
+
+
+BANK = """import torch
+class Bank(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("labels", torch.full((size,), -1))
+    @property
+    def is_full(self):
+        return self.labels[-1].item() != -1
+    def get(self):
+        return self.labels if self.is_full else None
+"""
+OF_BANK = """import torch
+from bank import Bank
+
+def train(model, loader, optimizer, start):
+    bank = Bank(8).cuda()
+    for step, x in enumerate(loader):
+        loss = model(x.cuda()).mean()
+        if CONDITION:
+            loss = loss + loss_of(bank.get())
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "lines"),
+    [
+        ("step > start", [8]),
+        ("model.training", [8]),
+        ("step % 10", [8]),
+        ("step % 10 == 0", []),
+        ("step == start", []),
+        ("log_bank", []),
+    ],
+)
+def test_buffers_that_a_method_called_in_each_step_reads(condition: str, lines: list[int]) -> None:
+    texts = {"bank.py": BANK, "train.py": OF_BANK.replace("CONDITION", condition)}
+    modules = Modules({name: text.encode() for name, text in texts.items()})
+    found = check(BANK.encode(), Options(), "bank.py", Project(modules, "bank.py"))
+    assert [finding.line for finding in found if finding.code == "XLA503"] == lines

@@ -222,9 +222,16 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
         return True  # the framework has moved the module and its batches
     if not script.runs_accelerated:
         return False
-    if value.has(WEIGHT):
+    if value.has(WEIGHT) or _is_of_a_state(script, node):
         return script.is_trained
     return script.function(node) in computing(script) or is_computed_from_a_forward(script, node)
+
+
+def _is_of_a_state(script: Script, node: ast.expr) -> bool:
+    """Return True for buffers and their entries: `self.queue_ptr`, `self.targets[-1]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Attribute) and is_state(script, node)
 
 
 def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
