@@ -262,7 +262,7 @@ ZIPPED = """import torch
 
 
 def show(names, values):
-    for k, v in zip(names, values):
+    for k, v in LOOP:
         print(k, v.item())
 
 
@@ -277,8 +277,15 @@ def train(model, batches, optimizer):
 
 
 def test_the_reason_repeats_the_loop_as_it_is_written() -> None:
-    (message,) = (f.message for f in check(ZIPPED.encode(), Options()) if f.code == "XLA503")
-    assert "the loop `for k, v in zip(names, values)` marks no steps" in message
+    source = ZIPPED.replace("LOOP", "zip(names[::1], values)")
+    (message,) = (f.message for f in check(source.encode(), Options()) if f.code == "XLA503")
+    assert "the loop `for k, v in zip(names[::1], values)` marks no steps" in message
+
+
+@pytest.mark.parametrize("loop", ["zip(names, values)", "enumerate(values)"])
+def test_reads_of_a_few_results_are_deferred(loop: str) -> None:
+    result = migrate(ZIPPED.replace("LOOP", loop).encode(), Options()).data.decode()
+    assert "xla.later(lambda k=k, v=v: print(k, v.item()))" in result
 
 
 GROUPS = """from collections import defaultdict

@@ -14,7 +14,7 @@ from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
 from ...nodes import COMPREHENSIONS, LOOPS, walk
 from ...script import Script
-from ...syntax import position
+from ...syntax import name_of, position
 from ..acting import unmarked_evaluations
 from ..tensors.device_tensors import is_device_tensor
 from .calls import is_unknown_item, made_later, refuse_shown_as_written
@@ -25,6 +25,7 @@ from .read_numbers import is_of_one, may_be_an_integer, number_of, tensor_of
 
 _REPEATING = (*LOOPS, *COMPREHENSIONS, ast.Lambda)
 _ARRIVED = f"{RUNTIME}.arrived"
+_WALKS = frozenset({"enumerate", "zip"})
 _WRAPPERS = frozenset({"enumerate", "list", "reversed", "sorted", "tuple"})
 _SHORT = 60  # characters of a line that a message repeats
 
@@ -124,10 +125,26 @@ def _marks_steps(script: Script, node: ast.AST) -> bool:
 
 
 def _repeats(script: Script, node: ast.AST) -> bool:
-    """Return True if `node` stands in a loop, except over the few entries of a dictionary."""
+    """Return True if `node` stands in a loop, except over the few entries of a dictionary or the few results of models."""
     return any(
-        isinstance(ancestor, _REPEATING) and not _is_over_entries(ancestor)
+        isinstance(ancestor, _REPEATING)
+        and not (_is_over_entries(ancestor) or _is_over_results(script, ancestor))
         for ancestor in script.ancestors(node)
+    )
+
+
+def _is_over_results(script: Script, loop: ast.AST) -> bool:
+    """Return True for `for real, fake in zip(reals, fakes):` that runs no model: losses of several outputs of one step."""
+    if not isinstance(loop, ast.For):
+        return False
+    effects = script.training.effects_of(loop.body)
+    lists = loop.iter.args if isinstance(loop.iter, ast.Call) else [loop.iter]
+    is_walk = not isinstance(loop.iter, ast.Call) or name_of(loop.iter.func) in _WALKS
+    return (
+        is_walk
+        and not effects
+        and all(isinstance(each, (ast.Attribute, ast.Name)) for each in lists)
+        and not any(script.value(each).kinds for each in lists)
     )
 
 
