@@ -12,12 +12,18 @@ from ..flow.closure import all_ends
 from ..flow.edges import sources
 from ..patterns import Pattern
 from .nodes import walk
-from .syntax import is_literal, name_of
+from .syntax import is_literal, name_of, text_of
 
 _SOMETIMES = Pattern(
     r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
     re.IGNORECASE,
 )
+# What holds options, and the options that are counted up nevertheless.
+_OPTIONS = Pattern(
+    r"^(?:\w+_)?(?:args|cfg|conf|config|hparams|opts?|options|settings)$", re.IGNORECASE
+)
+_COUNTED = Pattern(r"epoch|iter|step", re.IGNORECASE)
+_PARTS = (ast.Attribute, ast.Name)
 
 
 def is_usual(test: ast.expr) -> bool:
@@ -56,7 +62,7 @@ def is_rare(file: File, test: ast.expr, is_number: Callable[[ast.expr], bool]) -
                 return True
             case ast.Compare(
                 left=left, ops=[ast.Eq() | ast.GtE() | ast.In()], comparators=[right]
-            ) if not _asks_for_rank(left):
+            ) if not (_asks_for_rank(left) or _is_an_option(left)):
                 if is_number(left) or is_number(right):
                     return True
             case ast.Name(id=name) | ast.Attribute(attr=name) if _SOMETIMES.search(name):
@@ -83,6 +89,14 @@ def _holds_in_each_turn(file: File, test: ast.expr) -> bool:
             known = partial(sources, file)
             return all_ends([every], known, lambda end: is_literal(end, 1))
     return False
+
+
+def _is_an_option(node: ast.expr) -> bool:
+    """Return True for `args.augment_p` and `cfg["loss"].kind`, which are the same in each step."""
+    name = text_of(node.slice) if isinstance(node, ast.Subscript) else name_of(node)
+    owners = [inner for inner in walk(node) if inner is not node and isinstance(inner, _PARTS)]
+    is_option = any(_OPTIONS.search(name_of(owner)) for owner in owners)
+    return is_option and _COUNTED.search(name or "") is None
 
 
 def _asks_for_rank(node: ast.expr) -> bool:

@@ -36,6 +36,8 @@ def _after(test: str, interval: str = "1", settings: str = "") -> str:
         "master and step % log_interval == 0",
         "(step + 1) % log_interval == 0",
         "step % 1 == 0",
+        "args.scale == 0",
+        'args.augment and args.loss["kind"] >= 1',
     ],
 )
 def test_by_default_it_is_each_turn(test: str) -> None:
@@ -53,6 +55,8 @@ def test_by_default_it_is_each_turn(test: str) -> None:
         ("step % log_interval == 0 and step % 50 == 0", "1", ""),
         ("step % log_interval == 0 and args.verbose", "1", ""),
         ("step % args.log_interval == 0", "1", ""),
+        ("args.global_step == 0", "1", ""),
+        ("master == 0", "1", ""),
     ],
 )
 def test_elsewhere_it_is_now_and_then(test: str, interval: str, settings: str) -> None:
