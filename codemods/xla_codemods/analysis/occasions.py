@@ -14,6 +14,7 @@ from ..patterns import Pattern
 from .nodes import walk
 from .syntax import is_literal, name_of, text_of
 
+# What is done now and then, by the names in its condition.
 _SOMETIMES = Pattern(
     r"log|print|verbose|debug|report|interval|every|freq|eval|valid|save|checkpoint|plot|sample|profil|first|last",
     re.IGNORECASE,

@@ -276,7 +276,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--pause", type=float, default=0.05)
+parser.add_argument("--pause", type=float, default=0.2)
 parser.add_argument("--lr", type=float, default=0.1)
 args = parser.parse_args()
 torch.manual_seed(0)
@@ -296,7 +296,7 @@ for x, y in DataLoader(data, batch_size=8):
 def test_a_real_script(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     words = (
-        "--vary option:pause=0.2,0.02 --vary option:lr=0.1,0.3 --steps 12 --warmup 4 --repeats 2"
+        "--vary option:pause=0.1,0.01 --vary option:lr=0.1,0.3 --steps 12 --warmup 4 --repeats 2"
     )
     done = subprocess.run(
         [
@@ -316,12 +316,12 @@ def test_a_real_script(tmp_path: Path) -> None:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr
-    assert "winner: pause=0.02, lr=0.1" in done.stdout
-    assert "keep it: python train.py --pause 0.02 --lr 0.1" in done.stdout
+    assert "winner: pause=0.01, lr=0.1" in done.stdout
+    assert "keep it: python train.py --pause 0.01 --lr 0.1" in done.stdout
     rows = list(csv.DictReader((tmp_path / "t.csv").open()))
     alike = {(row["option:pause"], row["option:lr"]): row["alike"] for row in rows}
-    assert alike == {("", ""): "1", ("0.2", "0.1"): "1", ("0.02", "0.1"): "1",
-                     ("0.2", "0.3"): "0", ("0.02", "0.3"): "0"}  # fmt: skip
+    assert alike == {("", ""): "1", ("0.1", "0.1"): "1", ("0.01", "0.1"): "1",
+                     ("0.1", "0.3"): "0", ("0.01", "0.3"): "0"}  # fmt: skip
     assert float(rows[3]["gain"]) > 1.3
     (page,) = re.findall(r"^page: (\S+\.html)", done.stdout, re.MULTILINE)
     assert "lr=0.1" in Path(page).read_text()

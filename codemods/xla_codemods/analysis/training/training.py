@@ -458,12 +458,12 @@ _AROUND = frozenset(
     }
 )
 _BUILTINS = frozenset(dir(builtins))
-# What is done to a model, or asked of it, without running it.
 # What functions do with a model, except to run it: `accelerator.unwrap_model(model)`.
 _ON_MODELS = Pattern(
     r"_*(?:build|compile|copy|count|create|export|freeze|get|init|load|make|prepare|register|save|setup"
     r"|unfreeze|unwrap|update|wrap)_"
 )
+# What is done to a model, or asked of it, without running it.
 _ACCESSOR = Pattern(
     r"_*(?:set|get|del|has|is|register|save|load|copy|init|update|count|freeze|unfreeze|print|log|add|remove|clip|move)(?:_|attr|$)"
 )

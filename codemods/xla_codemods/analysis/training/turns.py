@@ -30,7 +30,6 @@ from .training import BACKWARD, STEP, TRAINING
 
 _LEAVES = (ast.Break, ast.Return, ast.Raise)
 _RUNNING = frozenset({ast.Call, ast.Attribute})  # these may run a function
-# What is done now and then, by the names in its condition.
 
 
 class Turn(NamedTuple):
