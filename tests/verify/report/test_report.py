@@ -310,6 +310,24 @@ def test_whose_fault_it_is(fault: str, side: int, whose: str) -> None:
     assert lines[-1].endswith("main.py:3: ValueError: <no>")
 
 
+@pytest.mark.parametrize(
+    ("processes", "source", "is_told"),
+    [
+        ("1", "assert torch.cuda.device_count() > 1\n", True),
+        ("2", "assert torch.cuda.device_count() > 1\n", False),
+        ("1", "assert len(data) > 1\n", False),
+    ],
+)
+def test_an_original_that_counts_devices_and_fails_is_shown_two(
+    processes: str, source: str, is_told: bool
+) -> None:
+    made = failing(Fault.SCRIPT)
+    made.comparison.reference.traces.clear()
+    made.settings["processes"] = processes
+    made = replace(made, files={"train.py": (source, source)})
+    assert ("`--nproc 2` shows it two" in "\n".join(text.lines(made))) == is_told
+
+
 def test_json_has_finite_numbers_alone() -> None:
     made = report(run([1.0, math.nan, 0.8, 0.7, 0.6, math.inf], side="target"))
     plain = as_json.plain(made)

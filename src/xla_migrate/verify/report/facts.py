@@ -226,6 +226,8 @@ class Report:
             out.append(
                 "no CUDA here: the original's CUDA calls were sent to the CPU, so its times are not compared"
             )
+        if self._lacks_devices():
+            out.append("the original saw one GPU, and counts them: `--nproc 2` shows it two")
         if len(target.traces) > 1:
             out.append(
                 f"all {len(target.traces)} processes were compared and judged; steps, curves and times"
@@ -236,6 +238,16 @@ class Report:
             out.append("random numbers of the device were drawn on the CPU, the same in both runs")
         out += sorted({note for run in (reference, target) for t in run.traces for note in t.notes})
         return out
+
+    def _lacks_devices(self) -> bool:
+        """Return True if the original may have stopped because it counted one redirected device."""
+        reference = self.comparison.reference
+        failed = reference.failure is not None and reference.failure.fault is Fault.SCRIPT
+        is_one = self.settings.get("processes") == "1" and (
+            reference.redirected or not reference.traces
+        )
+        counts = any("cuda.device_count" in before for before, _ in self.files.values())
+        return failed and is_one and counts
 
     def performance(self) -> list[tuple[str, str]]:
         """Figures of the migrated script's steps after warm-up, as (name, figure)."""
