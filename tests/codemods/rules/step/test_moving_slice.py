@@ -232,6 +232,9 @@ def few(size):
 def predict(model, volume):
     volume = volume.cuda()
     out = torch.zeros(1, 2, 512, device="cuda")
+    steps = torch.linspace(0, 480, 30)
+    rounded = list(reversed(steps.int().tolist()))
+    pairs = list(zip(rounded[:-1], rounded[1:]))
     for {loop}:
         out[..., p : p + 32] += model(volume)
     return out
@@ -255,6 +258,10 @@ def train(model, loader, optimizer):
         ("q, p in [(y, x) for y in range(512) for x in few(512)]", False),
         ("p in reversed(torch.linspace(0, 480, 30).int().tolist())", True),
         ("p, q in zip(torch.arange(0, 480, 8).tolist()[:-1], few(512))", True),
+        ("p in steps.int().tolist()", True),
+        ("p in (steps * 4 + 1).long().flip(0).tolist()", True),
+        ("p, q in pairs", True),
+        ("p in few(512).tolist()", False),
         ("p in volume[0, 0].tolist()", False),
         ("p in few(512)", False),
         ("p in [0] * 3", False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ....flow.calls import named
@@ -45,11 +45,25 @@ def _count(script: Script, elements: _Elements) -> bool:
         return False
     if last_name(iterable.func) == "enumerate" and iterable.args:
         return path[:1] == (0,)
-    if last_name(iterable.func) == "tolist":  # of positions, also rounded and reversed
-        inside = (node for node in walk(iterable.func) if isinstance(node, ast.Call))
-        return not path and any(script.dotted(call.func) in _POSITIONS for call in inside)
+    if last_name(iterable.func) == "tolist":
+        return not path and _are_positions(script, iterable)
     is_one = last_name(iterable.func) in _COUNTING or script.dotted(iterable.func) in _ARRAYS
     return is_one and not path and not _are_few(iterable)
+
+
+def _are_positions(script: Script, node: ast.expr) -> bool:
+    """Return True for `torch.linspace(0, 99, 10)`, also rounded, reversed and through names."""
+
+    def before(each: ast.expr) -> Sequence[ast.expr]:
+        match each:
+            case ast.Call(func=ast.Attribute(value=owner)) | ast.Subscript(value=owner):
+                return [owner]
+            case ast.BinOp(left=left, right=right):
+                return [left, right]
+        return sources(script, each)
+
+    calls = (each for each in reach([node], before) if isinstance(each, ast.Call))
+    return any(script.dotted(call.func) in _POSITIONS for call in calls)
 
 
 def _iterated(script: Script, iterable: ast.expr, path: tuple[int, ...]) -> list[_Elements]:
@@ -62,7 +76,7 @@ def _iterated(script: Script, iterable: ast.expr, path: tuple[int, ...]) -> list
             return [*_made_of(script, element, path)]
         case ast.Subscript(value=owner, slice=ast.Slice()):
             return [(owner, path)]
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
+        case ast.BinOp(left=left, right=right):
             return [(left, path), (right, path)]
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _SAME:
             return [(owner, path)]
