@@ -118,6 +118,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.non_device_calls import NO_DEVICES
@@ -138,7 +139,9 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_literal, name_of, unparsed
 from ...edits import Replace
 from ...finding import WARNING, Finding
+from ...flow.closure import all_ends
 from ...flow.conditions import is_excluded
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import MethodCall, Rule
 
@@ -304,6 +307,17 @@ def _given(script: Script, target: ast.expr, scope: Scope) -> Iterator[ast.expr]
         yield assign.value
 
 
+def _always_names_a_device(script: Script, index: ast.expr) -> bool:
+    """Return True if `index` is `0` or `"cpu"` and the like, and never transformers' `-1`."""
+
+    def names_one(node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and (
+            isinstance(node.value, str) or (type(node.value) is int and node.value >= 0)
+        )
+
+    return all_ends([index], partial(sources, script), names_one)
+
+
 def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
     """What `pipeline(device=...)` is given: to transformers, -1 is the CPU."""
     match index:
@@ -316,6 +330,9 @@ def _of_pipeline(script: Script, index: ast.expr) -> Iterator[Finding]:
             yield from _numbered(script, index)
         case ast.IfExp(body=ast.Call(func=func)) if script.dotted(func) == _OURS:
             pass  # written by the next case
+        case ast.Name() | ast.Attribute() if _always_names_a_device(script, index):
+            edit = Replace(index, f"{script.xla}.xla_device({{0}})", (index,))
+            yield RULE.finding(script, index, _MESSAGE, edit)
         case ast.Name() | ast.Attribute() if script.value(index).kinds == {NUMBER}:
             text = f"{script.xla}.xla_device({{0}}) if {unparsed(index)} >= 0 else -1"
             yield RULE.finding(script, index, _MESSAGE, Replace(index, text, (index,)))

@@ -46,6 +46,13 @@ def test_transformers_pipeline(device: str) -> None:
     assert after.endswith('p = pipeline("x", device=xla.xla_device())')
 
 
+@pytest.mark.parametrize("host", ['"cpu"', '"mps"', "0"])
+def test_a_number_for_a_pipeline_that_is_never_minus_one(host: str) -> None:
+    chosen = f"n = 0 if torch.cuda.is_available() else {host}"
+    after = line(f'import torch\n{PIPELINE}{chosen}\np = pipeline("x", device=n)')
+    assert after.endswith('p = pipeline("x", device=xla.xla_device(n))')
+
+
 def test_a_number_for_a_pipeline_that_may_be_minus_one_is_left_to_a_person() -> None:
     source = f'{PIPELINE}p = pipeline("x", device=args.gpu)'
     assert line(source) == source
