@@ -572,4 +572,6 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: torch.nn.attention.flex_attention{flex_attention}; file_checks: {implementation}"),
 ("absent.unrolled_recurrence", {'code': 'XLA918', 'name': 'unrolled-recurrence', 'severity': 'info', 'effort': 'medium', 'about': 'speed'},
 "calls: torch.nn|torch.nn.modules|torch.nn.modules.rnn{GRU LSTM RNN}"),
+("absent.code_in_text", {'code': 'XLA919', 'name': 'code-in-text', 'severity': 'warning'},
+"named: Call{exec run_cell_magic run_line_magic timeit}"),
 )
