@@ -97,7 +97,7 @@ _LAUNCHER = "it starts one process per CUDA device and connects them with NCCL: 
 _PARALLEL = "it shards over meshes of CUDA devices: write the training loop with the model, and shard with SPMD (`xla.use_spmd`)"
 _RUNNER = "on hosts without CUDA it trains on the CPU, without a message: write the training loop with the model"
 _TRAINER = "it accepts CUDA, MPS and CPU devices only: write the training loop with its PyTorch module (`.model`)"
-_UNEVEN = "its training loops record a new graph in most steps, and XLA compiles each one: train on the CPU, or write the loop with the model"
+_UNEVEN = "its training loops record other operations in most steps, and XLA compiles each set of them: train on the CPU, or write the loop with the model"
 
 # The library, or the part of one, and why it fails.
 _ENGINES = {
