@@ -169,8 +169,26 @@ def test_dicts_of_other_classes_are_not_touched() -> None:
     model, lazy = Watched(nn.Linear(7, 5)), Lazy(w=torch.ones(5, 7))
     saved = model.state_dict()
     found = names.copies({id(p) for p in model.parameters()})
-    assert [one for one in found if one is saved] == [saved]
-    assert not [one for one in found if one is lazy]
+    assert [one for alike in found for one in alike if one is saved] == [saved]
+    assert not [one for alike in found for one in alike if one is lazy]
+
+
+@pytest.mark.parametrize(
+    ("changed", "moved"), [((), [0.0]), ((0,), [1.0]), ((1,), [4.0]), ((0, 1), [])]
+)
+def test_of_copies_that_look_alike_the_one_that_changes_is_watched(
+    changed: tuple[int, ...], moved: list[float], recorded: Path
+) -> None:
+    """A checkpoint that was loaded holds the weights, and the average, which training goes on with."""
+    model = nn.Linear(9, 9)
+    checkpoint = [{"of both": torch.eye(9) * value / 3} for value in (1.0, 2.0)]
+    observed_state.begin({id(p) for p in model.parameters()})
+    for which in changed:
+        checkpoint[which]["of both"].mul_(which + 2)
+    observed_state.end()
+    traces = map(read, recorded.glob("rank*.jsonl"))
+    found = [m for trace in traces for n, m in trace.untracked.items() if n == "a dict's of both"]
+    assert [m.norm for m in found] == pytest.approx(moved)
 
 
 def test_a_batch_norm_that_trains_where_it_did_not_is_told() -> None:

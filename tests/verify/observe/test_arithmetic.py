@@ -7,10 +7,17 @@ import subprocess
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from xla_migrate.verify.observe.numerics import device_random
-from xla_migrate.verify.observe.numerics.arithmetic import Computing, OneType, install, recurrent
+from xla_migrate.verify.observe.numerics.arithmetic import (
+    Computing,
+    OneType,
+    collectives,
+    install,
+    recurrent,
+)
 from xla_migrate.verify.observe.process import clock
 from xla_migrate.verify.observe.process.patching import Patches
 
@@ -58,6 +65,25 @@ def test_recurrent_layers_compute_in_float64() -> None:
     assert out.dtype == torch.float64
     assert layer.weight_ih_l0.grad is not None
     assert layer.weight_ih_l0.grad.dtype == torch.float32
+
+
+def test_collectives_write_into_the_tensors_themselves() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    patches = Patches()
+    collectives(patches)
+    try:
+        with Computing(True), OneType():
+            right = torch.zeros(2)
+            computed = torch.ones(2) + 1
+            both = [torch.zeros(2), torch.zeros(2)]
+            dist.all_gather([right], torch.full((2,), 3.0))
+            dist.all_gather(both[:1], computed)
+            dist.all_reduce(computed)
+    finally:
+        patches.undo()
+        dist.destroy_process_group()
+    assert computed.dtype == torch.float64
+    assert (right.tolist(), both[0].tolist(), computed.tolist()) == ([3, 3], [2, 2], [2, 2])
 
 
 def test_views_in_place_turn_the_tensor_itself() -> None:

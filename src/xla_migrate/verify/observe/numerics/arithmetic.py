@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.distributed import distributed_c10d
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -34,6 +35,8 @@ _MOVES = {"aten::_to_copy", "aten::clone", "aten::copy_", "aten::detach", "aten:
 _MEMORY = set(
     "aten::set_ aten::resize_ aten::resize_as_ aten::_resize_output_ aten::_pin_memory".split()
 )
+# They write into tensors without saying so in their schemas.
+_COLLECTIVES = {"c10d", "_c10d_functional"}
 # A loss scaler's, by powers of two: nothing is rounded, and they want their factors in float32.
 _UNSCALE = "aten::_amp_foreach_non_finite_check_and_unscale_"
 _RESCALE = "aten::_amp_update_scale_"
@@ -62,6 +65,7 @@ def install(patches: Patches, arithmetic: str, roughness: float = 0.0) -> None:
         torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
         OneType().__enter__()  # type: ignore[no-untyped-call]
         recurrent(patches)
+        collectives(patches)
 
 
 def recurrent(patches: Patches) -> None:
@@ -74,6 +78,11 @@ def recurrent(patches: Patches) -> None:
         check(self, torch.empty(input.shape, dtype=kind, device="meta"), batch_sizes)
 
     patches.put(layer, "check_input", of_shape)
+
+
+def collectives(patches: Patches) -> None:
+    """Collectives get what we made float64 beside the script's own float32: `_communicated` makes it one type."""
+    patches.put(distributed_c10d, "_ensure_all_tensors_same_dtype", lambda *tensors: None)
 
 
 class Computing(TorchDispatchMode):
@@ -95,6 +104,8 @@ class Computing(TorchDispatchMode):
     def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func._schema.name in _MOVES:
             return func(*args, **(_kept_wide(func, args, kwargs) if self.wide else kwargs))
+        if func.namespace in _COLLECTIVES:
+            return _communicated(func, args, kwargs)
         if func._schema.name == _UNSCALE:
             return func(args[0], args[1], _to_float32(args[2]))
         if func._schema.name == _RESCALE or not _computes(func) or _loading():
@@ -128,6 +139,14 @@ class Computing(TorchDispatchMode):
         errors = torch.ops.aten.rand.generator(value.shape, generator=self.chance, **kind)
         shares = errors.mul_(-self.roughness).add_(1)
         value.mul_(torch.ops.aten._to_copy.default(shares, device=real_device(value)))
+
+
+def _communicated(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a collective with the tensors themselves. Those that only we made float64 become float32 beside others."""
+    kinds = {t.dtype for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+    if kinds >= {torch.float32, torch.float64}:
+        args, kwargs = tree_map(_to_float32, (args, kwargs))
+    return func(*args, **kwargs)
 
 
 def _writable(out: Any, given: Any) -> Any:

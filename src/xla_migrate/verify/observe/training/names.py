@@ -62,10 +62,10 @@ def of_models(without: set[int]) -> list[tuple[str, torch.Tensor]]:
 Copy = dict[str, torch.Tensor] | list[torch.Tensor]
 
 
-def copies(stepped: set[int]) -> list[Copy]:
-    """Return the dicts and lists that hold copies of a model's weights, by shape and order.
+def copies(stepped: set[int]) -> list[list[Copy]]:
+    """Return the dicts and lists that hold copies of a model's weights, by shape and order; together what looks alike.
 
-    Averages (EMA) are kept so, if they are not in a module. If two look alike, neither is returned.
+    Averages (EMA) are kept so, if they are not in a module.
     """
     like = {_shapes(list(root.parameters())) for root in _roots()} - {()}
     found: dict[tuple[Any, ...], list[Copy]] = {}
@@ -80,7 +80,7 @@ def copies(stepped: set[int]) -> list[Copy]:
         keys = () if is_list else tuple(one)
         if _shapes(tensors) in like and all(type(key) is str for key in keys):
             found.setdefault((_shapes(tensors), keys), []).append(one)
-    return [alike[0] for alike in found.values() if len(alike) == 1]
+    return list(found.values())
 
 
 def _shapes(tensors: Sequence[torch.Tensor]) -> tuple[torch.Size, ...]:

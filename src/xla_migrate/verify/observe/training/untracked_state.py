@@ -7,6 +7,8 @@ or made where it should not be (batch norm in training mode while the script eva
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -21,8 +23,18 @@ _COUNT = "num_batches_tracked"
 
 Named = list[tuple[str, torch.Tensor]]
 
-# By device: what is called how, how it was, and where to find what it has become.
-_watched: list[tuple[torch.device, Named, torch.Tensor, Callable[[], Named]]] = []
+
+class _Watched(NamedTuple):
+    """Tensors on one device: what is called how, how it was, and where to find what it has become."""
+
+    device: torch.device
+    begun: Named
+    before: torch.Tensor
+    again: Callable[[], Named]
+
+
+# Together: dicts or lists that look alike, as a checkpoint's weights and the average that began with them do.
+_watched: list[list[_Watched]] = []
 _begun = False
 
 
@@ -41,14 +53,22 @@ def begin(stepped: set[int]) -> None:
     for name, tensor in names.of_models(without=stepped):
         if _is_compared(name, tensor):
             groups.setdefault(device_values.real_device(tensor), []).append((name, tensor))
-    known = [_same(group) for group in groups.values()]
-    for again in (*known, *map(_of, names.copies(stepped))):
-        group = again()
-        devices = {device_values.real_device(tensor) for _, tensor in group}
-        if len(devices) == 1:
-            _watched.append((devices.pop(), group, _state(group), again))
-            if writes.wanted:
-                writes.watch(again)
+    sets = [[_same(group)] for group in groups.values()]
+    sets += [list(map(_of, alike)) for alike in names.copies(stepped)]
+    for members in sets:
+        watched = [one for one in map(_watch, members) if one is not None]
+        if watched:
+            _watched.append(watched)
+
+
+def _watch(again: Callable[[], Named]) -> _Watched | None:
+    group = again()
+    devices = {device_values.real_device(tensor) for _, tensor in group}
+    if len(devices) != 1:
+        return None
+    if writes.wanted:
+        writes.watch(again)
+    return _Watched(devices.pop(), group, _state(group), again)
 
 
 def _same(group: Named) -> Callable[[], Named]:
@@ -73,21 +93,36 @@ def _is_compared(name: str, tensor: torch.Tensor) -> bool:
 def end() -> None:
     """Record how it has moved; what went to another device meanwhile is left out."""
     writes.end()
-    for device, begun, before, again in _watched:
-        group = again()
-        if [name for name, _ in group] != [name for name, _ in begun]:
-            continue
-        if any(device_values.real_device(tensor) != device for _, tensor in group):
-            continue
+    for alike in _watched:
+        _record([(one.before, group) for one in alike if (group := _kept(one)) is not None])
+
+
+def _kept(one: _Watched) -> Named | None:
+    """Return the tensors as they are now, None if there are others or they are elsewhere."""
+    group = one.again()
+    is_same = [name for name, _ in group] == [name for name, _ in one.begun]
+    is_here = all(device_values.real_device(tensor) == one.device for _, tensor in group)
+    return group if is_same and is_here else None
+
+
+def _record(alike: list[tuple[torch.Tensor, Named]]) -> None:
+    """Write how the one of them has moved that training changes; nothing if it changes several."""
+    found: list[tuple[list[str], list[float], list[float]]] = []
+
+    def collect(called: list[str], numbers: list[list[float]]) -> None:
+        found.append((called, numbers[0], numbers[1]))
+        if len(found) < len(alike):
+            return
+        moved = {tuple(one[2]): one for one in found if one[1] != one[2]}
+        if len(moved) <= 1:
+            of, was, then = next(iter(moved.values()), found[0])
+            before, after = map(records.numbers, (was, then))
+            records.write("untracked", names=of, before=before, after=after)
+
+    for begun, group in alike:
         with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
-            after = _state(group)
-        called = [name for name, _ in group]
-
-        def write(found: list[list[float]], called: list[str] = called) -> None:
-            was, then = (records.numbers(v) for v in found)
-            records.write("untracked", names=called, before=was, after=then)
-
-        device_values.later([before, after], write)
+            now = _state(group)
+        device_values.later([begun, now], partial(collect, [name for name, _ in group]))
 
 
 def _state(group: Named) -> torch.Tensor:
