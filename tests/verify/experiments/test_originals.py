@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -194,6 +195,31 @@ def test_a_folder_is_chosen(project: Path, tmp_path: Path) -> None:
     found = find(project / "train.py", project, str(folder))
     assert found is not None
     assert found.files == {"train.py": OLD, "lib/model.py": OLD}
+
+
+def test_all_files_of_a_chosen_folder_are_the_originals(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project, tmp_path / "before")
+    (tmp_path / "before" / "config.yaml").write_text("lr: 0.1\n")
+    (tmp_path / "before" / "same.yaml").write_text("seed: 1\n")
+    migrate(project)
+    (project / "config.yaml").write_text("lr: 0.2\n")
+    (project / "same.yaml").write_text("seed: 1\n")
+    found = find(project / "train.py", project, str(tmp_path / "before"))
+    assert found is not None
+    assert found.files == {"train.py": OLD, "lib/model.py": OLD, "config.yaml": b"lr: 0.1\n"}
+
+
+def test_launch_files_that_were_migrated_in_place_have_originals_too(project: Path) -> None:
+    migrate(project)
+    for name in ("train.py", "lib/model.py"):
+        (project / f"{name}.orig").write_bytes(OLD)
+    (project / "config.yaml").write_text("bf16: true\n")
+    (project / "config.yaml.orig").write_text("fp16: true\n")
+    (project / "notes.md.orig").write_text("of a merge\n")
+    (project / "notes.md").write_text("merged\n")
+    found = find(project / "train.py", project)
+    assert found is not None
+    assert found.files == {"train.py": OLD, "lib/model.py": OLD, "config.yaml": b"fp16: true\n"}
 
 
 @pytest.mark.parametrize("against", ["no-such-revision", "."])

@@ -12,7 +12,7 @@ from ...results import Diagnostic, FileVerdict
 from ..judge.blame import MigrationFinding
 from ..judge.source_lines import SourceLines
 from .notebook import NotebookScriptError, as_script
-from .originals import sources
+from .originals import differing, sources
 from .workspace import project_of
 
 # One file migrated: what became of it, and its bytes before.
@@ -196,7 +196,7 @@ def given_files(script: Path, migrated: Path) -> dict[str, bytes]:
         root = Path() if (migrated / name).is_file() else name.parent
         if not (migrated / name.relative_to(root)).is_file():
             raise MigrationError(f"--migrated {migrated}: {name} does not exist there")
-        return {str(root / each): data for each, data in sources(migrated)}
+        return {str(root / each): data for each, data in _contents(migrated, project / root)}
     out: dict[str, bytes] = {}
     folder = migrated.resolve().parent
     if folder != script.resolve().parent:
@@ -205,14 +205,20 @@ def given_files(script: Path, migrated: Path) -> dict[str, bytes]:
         is_whole = migrated.resolve().relative_to(above) == name
         root, base = (Path(), above) if is_whole else (name.parent, folder)
         if project not in (base, *base.parents):  # another project, and no folder of this one
-            out = {str(root / each): data for each, data in sources(base)}
+            out = {str(root / each): data for each, data in _contents(base, project / root)}
         else:
             out = {
                 str(root / each): data
-                for each, data in sources(base)
+                for each, data in _contents(base, project / root)
                 if (script.resolve().parent / each).is_file()
             }
     return {**out, str(name): migrated.read_bytes()}
+
+
+def _contents(folder: Path, place: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the sources of a folder, and what else it has, such as settings, that differs from `place`."""
+    yield from sources(folder)
+    yield from differing(folder, place)
 
 
 def _why_not(verdict: FileVerdict, found: FoundFile) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ...files.launch_names import may_launch
 from .imported import modules
 from .workspace import LARGE_FILE, SKIPPED
 
@@ -75,6 +77,21 @@ def migrated_modules(script: Path, project: Path) -> list[str]:
 
 def sources(project: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the path in the project and the content of each Python file and notebook."""
+    for name in _files(project):
+        if name.endswith((".py", ".ipynb")):
+            yield name, (project / name).read_bytes()
+
+
+def differing(folder: Path, project: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and the content of each file of a folder that the project lacks or has with other content."""
+    for name in _files(folder):
+        other = project / name
+        if not other.is_file() or not filecmp.cmp(folder / name, other, shallow=False):
+            yield name, (folder / name).read_bytes()
+
+
+def _files(project: Path) -> Iterator[str]:
+    """Yield the paths in the project of its files, without large ones."""
     for folder, folders, names in os.walk(project):
         folders[:] = [
             each
@@ -85,12 +102,14 @@ def sources(project: Path) -> Iterator[tuple[str, bytes]]:
         ]
         for each in sorted(names):
             path = os.path.join(folder, each)
-            if each.endswith((".py", ".ipynb")) and os.path.getsize(path) <= LARGE_FILE:
-                yield os.path.relpath(path, project), Path(path).read_bytes()
+            if os.path.isfile(path) and os.path.getsize(path) <= LARGE_FILE:
+                yield os.path.relpath(path, project)
 
 
 def _looked_for(project: Path, script: str, migrated: list[str]) -> Originals | None:
     copies = {name: data for name in migrated if (data := _copy_of(project / name)) is not None}
+    if copies:
+        copies |= _launch_copies(project)
     git = _Git.of(project)
     others = [name for name in migrated if name not in copies]
     revision = git.before_migration(others) if git is not None and others else ""
@@ -130,6 +149,16 @@ def _copy_of(path: Path) -> bytes | None:
     return None if data is None or is_migrated(data) else data
 
 
+def _launch_copies(project: Path) -> dict[str, bytes]:
+    """Return the launch files that the migration has rewritten too, such as a YAML file that the script reads."""
+    names = [name.removesuffix(".orig") for name in _files(project) if name.endswith(".orig")]
+    return {
+        name: (project / f"{name}.orig").read_bytes()
+        for name in names
+        if may_launch(os.path.basename(name)) and (project / name).is_file()
+    }
+
+
 def _chosen(project: Path, script: str, against: str) -> Originals:
     folder = Path(against)
     if folder.is_dir():
@@ -153,13 +182,8 @@ def _of_folder(folder: Path, project: Path, script: str) -> dict[str, bytes | No
         raise NoOriginalError(f"--against {folder}: {Path(script).name} does not exist there")
     return {
         os.path.normpath(os.path.join(root, name)): data
-        for name, data in sources(folder)
-        if not _is(project / root / name, data)
+        for name, data in differing(folder, project / root)
     }
-
-
-def _is(path: Path, data: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == data
 
 
 @dataclass(frozen=True)
