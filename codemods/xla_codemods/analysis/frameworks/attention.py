@@ -30,33 +30,34 @@ def _is_chosen(script: ParsedFile, node: ast.Constant) -> bool:
     match parent:
         case ast.keyword(arg=name):
             call = script.parent(parent)
-            return _is_key(name) or (
+            return is_key(name) or (
                 name == "default" and isinstance(call, ast.Call) and _is_option(call)
             )
         case ast.Call(func=ast.Attribute(attr="set_attn_implementation"), args=[first, *_]):
             return first is child
         case ast.Dict():
             keys = [k for k, v in zip(parent.keys, parent.values) if v is child]
-            return any(isinstance(k, ast.Constant) and _is_key(k.value) for k in keys)
+            return any(isinstance(k, ast.Constant) and is_key(k.value) for k in keys)
         case ast.Assign(targets=targets):
-            return any(_is_key(last_name(target)) for target in targets)
+            return any(is_key(last_name(target)) for target in targets)
         case ast.AnnAssign(target=target):
-            return _is_key(last_name(target))
+            return is_key(last_name(target))
         case ast.arguments():
             return _is_default_of_one(parent, child)
     return False
 
 
-def _is_key(name: object) -> bool:
+def is_key(name: object) -> bool:
+    """Return True if `name` is that of an attention: `attn_implementation`, `--attn-implementation`."""
     return isinstance(name, str) and name.lower().replace("-", "_").strip("_").endswith(_KEY)
 
 
 def _is_option(call: ast.Call) -> bool:
     """`add_argument("--attn_implementation", default=...)`."""
-    return any(isinstance(a, ast.Constant) and _is_key(a.value) for a in call.args)
+    return any(isinstance(a, ast.Constant) and is_key(a.value) for a in call.args)
 
 
 def _is_default_of_one(arguments: ast.arguments, default: ast.AST) -> bool:
     return any(
-        value is default and _is_key(parameter.arg) for parameter, value in defaults(arguments)
+        value is default and is_key(parameter.arg) for parameter, value in defaults(arguments)
     )

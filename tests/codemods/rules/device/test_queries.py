@@ -677,3 +677,34 @@ with torch.autocast("cuda", enabled=use_fp16):
 def test_bfloat16_of_transformers(home: str) -> None:
     source = f"from transformers{home} import is_torch_bf16_gpu_available as ready\nx = ready()\n"
     assert "x = xla.is_bf16_supported()" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        'config._attn_implementation = args.attn if {} else "sdpa"',
+        'attn = args.attn if {} else "eager"',
+        'attn = "sdpa" if not {} else args.attn',
+        "model = M.from_pretrained(n, attn_implementation=args.attn if {} else None)",
+        'options = {{"attn_implementation": args.attn if {} else args.other}}',
+        'if {}:\n    attn = args.attn\nelse:\n    attn = "sdpa"',
+        'if not {}:\n    attn = "sdpa"\nelse:\n    attn = args.attn',
+        'attn = "sdpa"\nif {}:\n    attn = args.attn',
+    ],
+)
+def test_an_attention_that_falls_back_without_cuda_is_kept_from_xla(choice: str) -> None:
+    source = choice.format("torch.cuda.is_available()")
+    assert line(source) == source
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        'attn = "sdpa" if {} else "eager"',
+        'mode = args.mode if {} else "cpu"',
+        'if {}:\n    attn, device = args.attn, dev\nelse:\n    attn, device = "sdpa", "cpu"',
+        'attn = "sdpa"\nif {}:\n    workers = args.workers',
+    ],
+)
+def test_other_choices_are_for_every_accelerator(choice: str) -> None:
+    assert line(choice.format("torch.cuda.is_available()")) == choice.format("xla.is_available()")

@@ -20,6 +20,7 @@ from ...syntax import name_of
 from ..checks.pieces import pieces
 from ..non_device_calls import is_of_an_engine
 from . import streams
+from .chosen_attention import is_chosen_in, is_kept_from_hosts
 from .extensions import OF_COPIES, PINS, hands_to_an_extension, is_answer, pins_memory, uses_of
 
 # CUDA-only code that no rule can replace: if a test for CUDA chooses it, the other branch is
@@ -161,7 +162,10 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
             case ast.IfExp(test=test, body=body, orelse=other) if child is test:
                 if _are_kernels(script, [body]) or hands_to_an_extension(script, node, [body]):
                     return True
-                if denials(test) and _are_kernels(script, [other]):
+                denied = bool(denials(test))
+                if denied and _are_kernels(script, [other]):
+                    return True
+                if is_kept_from_hosts(script, around, other if denied else body):
                     return True
             case ast.If():
                 return _branches(script, node, around)
@@ -200,6 +204,8 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
             if _are_kernels(script, rest) or (_HARDWARE.search(text) and not moves):
                 return True
     if denied and _are_kernels(script, branch.orelse):
+        return True
+    if is_chosen_in(script, branch, bool(denied)):
         return True
     return _are_kernels(script, branch.body) or hands_to_an_extension(script, node, branch.body)
 
