@@ -690,6 +690,7 @@ def test_bfloat16_of_transformers(home: str) -> None:
         'if {}:\n    attn = args.attn\nelse:\n    attn = "sdpa"',
         'if not {}:\n    attn = "sdpa"\nelse:\n    attn = args.attn',
         'attn = "sdpa"\nif {}:\n    attn = args.attn',
+        'if not {}:\n    args.attn = "sdpa"',
     ],
 )
 def test_an_attention_that_falls_back_without_cuda_is_kept_from_xla(choice: str) -> None:

@@ -37,14 +37,13 @@ def is_chosen_in(script: ParsedFile, branch: ast.If, denied: bool) -> bool:
     given = _given(with_cuda)
     if given is None or any(map(_runs_everywhere, given.values())):
         return False
-    fallback = _given(without)
     if not without:
-        fallback = _given([s for s in before(script, branch) if _name(s) in given])
-    return (
-        bool(fallback)
-        and given.keys() == fallback.keys()
-        and (all(map(_runs_everywhere, fallback.values())))
-    )
+        without = [s for s in before(script, branch) if _name(s) in given]
+    fallback = _given(without)
+    overrides = denied and not with_cuda  # what was chosen before
+    if not fallback or not (overrides or fallback.keys() == given.keys()):
+        return False
+    return all(map(_runs_everywhere, fallback.values()))
 
 
 def _given(statements: list[ast.stmt]) -> dict[str, ast.expr] | None:
