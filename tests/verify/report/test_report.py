@@ -450,7 +450,8 @@ def test_a_logarithmic_scale_reads_evenly() -> None:
 def test_a_script_that_trains_the_same_and_recompiles_does_not_differ() -> None:
     slow = Judgement(Check.STATIC_SHAPES, Status.FAILED, "5 compilations after warm-up")
     settings = {"original": "train.py.orig", "precision": "float32", "dropout": "off"}
-    made = replace(report(), further=[slow], settings=settings)
+    files = {"train.py": ("nn.Dropout()\nx.half()\n", "")}
+    made = replace(report(), further=[slow], settings=settings, files=files)
     assert (made.status, made.exit_code) == (Conclusion.PROVEN, 1)
     last = text.lines(made)[-5:]
     assert last[0].startswith("proven: train.py trains the same")
@@ -469,6 +470,24 @@ def test_numbers_and_speed_that_both_fail_are_two_verdicts() -> None:
     ]
     made = replace(report(), further=failed, settings={})
     assert text.lines(made)[-2:] == ["differs: numbers", "slow on XLA: host reads"]
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "suggested"),
+    [
+        ("nn.Linear(2, 2)", {}, ""),
+        ("nn.Dropout(0.1)", {}, "`--dropout same`"),
+        ("with torch.autocast('cuda'): pass", {}, "`--precision bfloat16`"),
+        ("with torch.autocast('cuda'): pass", {"reference": "gpu.rec"}, ""),
+        ("import timm\nmodel.half()", {}, "`--precision bfloat16`, `--dropout same`"),
+    ],
+)
+def test_what_the_script_has_is_suggested(
+    source: str, more: dict[str, str], suggested: str
+) -> None:
+    settings = {"precision": "float32", "dropout": "off", "processes": "1", **more}
+    made = replace(report(), settings=settings, files={"train.py": (source, source)})
+    assert made.not_covered == suggested
 
 
 @pytest.mark.parametrize(

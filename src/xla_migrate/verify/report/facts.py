@@ -44,11 +44,15 @@ class Conclusion(str, Enum):
         return self.value
 
 
-def _is_distributed(files: Mapping[str, tuple[str, str]]) -> bool:
-    """Return True if a script of the project starts or joins processes that can be rehearsed."""
-    return any(_DISTRIBUTED.search(before) for before, _ in files.values())
-
-
+# In a project that computes in half precision, that has dropout or models of libraries, which may
+# have it, or that starts or joins processes that can be rehearsed.
+_HALF = re.compile(
+    r"autocast|GradScaler|float16|\.half\(|fp16|bf16|mixed_precision|\bamp\b|\bapex\b"
+)
+_DROPOUT = re.compile(
+    r"drop_?out|drop_?path|transformers|timm|diffusers|torchvision|lightning|peft|monai|fastai",
+    re.IGNORECASE,
+)
 _DISTRIBUTED = re.compile(r"init_process_group|DistributedDataParallel|\bmp\.spawn|\bAccelerator\(")
 _EXIT_CODES = {
     Conclusion.PROVEN: 0,
@@ -151,13 +155,17 @@ class Report:
     def not_covered(self) -> str:
         """The options that compare what these runs left out, as a sentence part; "" if there is nothing."""
         rest = []
-        if self.settings.get("precision") == "float32":
+        is_recorded = "reference" in self.settings  # in the precisions of the recording only
+        if self.settings.get("precision") == "float32" and not is_recorded and self._has(_HALF):
             rest.append("`--precision bfloat16`")
-        if self.settings.get("dropout") == "off":
+        if self.settings.get("dropout") == "off" and self._has(_DROPOUT):
             rest.append("`--dropout same`")
-        if self.settings.get("processes") == "1" and _is_distributed(self.files):
+        if self.settings.get("processes") == "1" and self._has(_DISTRIBUTED):
             rest.append("`--nproc 2`")
         return ", ".join(rest)
+
+    def _has(self, feature: re.Pattern[str]) -> bool:
+        return any(feature.search(before) for before, _ in self.files.values())
 
     @property
     def sides(self) -> list[tuple[str, ObservedRun]]:
