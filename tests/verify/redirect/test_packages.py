@@ -1,10 +1,14 @@
-"""Kernels of Triton are for GPUs: in a redirected run, whoever can do without the package does not find it."""
+"""Packages of kernels for GPUs: in a redirected run, whoever can do without them does."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from ... import warm
 
 SCRIPT = """
 import importlib.util
@@ -33,3 +37,29 @@ def test_triton_is_found_only_where_it_is_needed(tmp_path: Path) -> None:
     words = [sys.executable, str(script)]  # a warm one may have loaded it
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == "not found\ntriton\n", done.stderr
+
+
+FLASH = """
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from xla_migrate.verify import redirect
+
+redirect.install()
+small = dict(vocab_size=9, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+losses = []
+for attention in ("flash_attention_2", "sdpa"):
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**small, attn_implementation=attention)).cuda()
+    ids = torch.arange(8, device="cuda")[None]
+    losses.append(model(input_ids=ids, labels=ids).loss.item())
+print(losses[0] == losses[1], model.config._attn_implementation)
+"""
+
+
+def test_models_of_transformers_attend_without_flash_attn(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    script = tmp_path / "train.py"
+    script.write_text(FLASH)
+    words = [warm.for_side("reference"), str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == "True sdpa\n", done.stderr

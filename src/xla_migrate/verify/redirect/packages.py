@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -103,10 +104,23 @@ def install(patches: Patches) -> None:
 
 
 def _keep_attention(patches: Patches) -> None:
-    """Diffusers' own attention computes what xformers' kernels would, which need CUDA."""
+    """PyTorch's attention computes what xformers' and flash-attn's kernels would, which need CUDA."""
 
     def switched(module: ModuleType) -> None:
         name = "set_use_memory_efficient_attention_xformers"
         patches.put(getattr(module, _SWITCHED[module.__name__]), name, lambda *_: None)
 
-    patches.on_undo(after(dict.fromkeys(_SWITCHED, switched)))
+    def without_flash(module: ModuleType) -> None:
+        models = getattr(module, "PreTrainedModel", None)
+        adjust = getattr(models, "_check_and_adjust_attn_implementation", None)
+
+        def adjusted(self: Any, attn_implementation: str | None, *args: Any, **kwargs: Any) -> Any:
+            if str(attn_implementation).startswith("flash_attention"):
+                attn_implementation = "sdpa" if self._supports_sdpa else "eager"
+            return adjust(self, attn_implementation, *args, **kwargs)  # type: ignore[misc]
+
+        if adjust is not None:
+            patches.put(models, "_check_and_adjust_attn_implementation", adjusted)
+
+    called: dict[str, Callable[[ModuleType], None]] = dict.fromkeys(_SWITCHED, switched)
+    patches.on_undo(after({**called, "transformers.modeling_utils": without_flash}))
