@@ -93,7 +93,8 @@ def install(packages: list[str]) -> None:
 
 def run_tests() -> int:
     heading("3. Run all tests")
-    workers = str(min(4, (os.cpu_count() or 1) + 1))  # tests that wait leave a third of the cores idle
+    # Tests that wait for processes leave a third of two cores idle.
+    workers = str(min(4, (os.cpu_count() or 1) + 1))
     command = [str(PYTHON), "-m", "pytest", "-n", workers]
     print("$", shlex.join(command), flush=True)
     return subprocess.run(command, cwd=ROOT).returncode
