@@ -456,7 +456,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "transformers.training_args_seq2seq{Seq2SeqTrainingArguments} trl{BCOConfig CPOConfig DPOConfig "
 "GKDConfig GRPOConfig IterativeConfig KTOConfig NashMDConfig ORPOConfig OnlineDPOConfig PPOConfig "
 "PRMConfig RLOOConfig RewardConfig SFTConfig XPOConfig}; named: Call{_from_config from_config "
-"from_pretrained parse_json_file parse_yaml_file}"),
+"from_pretrained parse_json_file parse_yaml_file}; nodes: {Assign}"),
 ("frameworks.removed_arguments", {'code': 'XLA813', 'name': 'removed-arguments'},
 "calls: "
 "sentence_transformers|sentence_transformers.training_args{SentenceTransformerTrainingArguments} "

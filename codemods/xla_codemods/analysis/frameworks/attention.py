@@ -15,11 +15,11 @@ _KEY = "attn_implementation"
 def chosen_attention(script: ParsedFile, wanted: Callable[[str], bool]) -> Iterator[ast.Constant]:
     """The names that are `wanted`, wherever they are given as the implementation."""
     for node, _ in script.index.of(ast.Constant):
-        if isinstance(node.value, str) and wanted(node.value) and _is_chosen(script, node):
+        if isinstance(node.value, str) and wanted(node.value) and is_chosen(script, node):
             yield node
 
 
-def _is_chosen(script: ParsedFile, node: ast.Constant) -> bool:
+def is_chosen(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` is given as the implementation: to a parameter, key or variable of that name."""
     child: ast.AST = node
     parent = script.parent(node)
@@ -30,9 +30,9 @@ def _is_chosen(script: ParsedFile, node: ast.Constant) -> bool:
     match parent:
         case ast.keyword(arg=name):
             call = script.parent(parent)
-            return is_key(name) or (
-                name == "default" and isinstance(call, ast.Call) and _is_option(call)
-            )
+            if name != "default" or not isinstance(call, ast.Call):
+                return is_key(name)
+            return _is_option(call) or _is_field(script, call)
         case ast.Call(func=ast.Attribute(attr="set_attn_implementation"), args=[first, *_]):
             return first is child
         case ast.Dict():
@@ -55,6 +55,14 @@ def is_key(name: object) -> bool:
 def _is_option(call: ast.Call) -> bool:
     """`add_argument("--attn_implementation", default=...)`."""
     return any(isinstance(a, ast.Constant) and is_key(a.value) for a in call.args)
+
+
+def _is_field(script: ParsedFile, call: ast.Call) -> bool:
+    """`attn_implementation: str = field(default=...)`, in a class."""
+    match script.parent(call):
+        case ast.AnnAssign(target=target) as statement:
+            return is_key(last_name(target)) and isinstance(script.parent(statement), ast.ClassDef)
+    return False
 
 
 def _is_default_of_one(arguments: ast.arguments, default: ast.AST) -> bool:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from ...flow.closure import reach, trace
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
+from ..devices.availability import asks_availability
+from ..devices.cuda_only.chosen_attention import is_kept_from_hosts
 from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..projects.passed_arguments import option
@@ -38,6 +40,11 @@ def given(script: ParsedFile, call: ast.Call, name: str) -> list[PassedValue]:
 def given_in(script: ParsedFile, node: ast.expr | None, name: str) -> list[PassedValue]:
     """Return what the entry `name` of the dictionary `node` may be."""
     return _values(script, held(script, node, name)) if node is not None else []
+
+
+def possible(script: ParsedFile, written: ast.expr) -> list[PassedValue]:
+    """Return what `written` may be."""
+    return _values(script, [written])
 
 
 def entries(script: ParsedFile, call: ast.Call, name: str) -> list[ast.expr]:
@@ -68,6 +75,10 @@ def _sources(script: ParsedFile, node: ast.expr) -> Sequence[ast.expr]:
     match node:
         case ast.IfExp(test=test, orelse=other) if asks_runtime(script, test):
             return [other]  # "fp16" if xla.device_type() == "cuda" else "bf16"
+        case ast.IfExp(test=test, body=body, orelse=other) if is_kept_from_hosts(
+            script, node, body
+        ) and asks_availability(script, test):
+            return [other]  # attn if torch.cuda.is_available() else "sdpa"
         case ast.Attribute():
             return script.cached(_defaults).get(node.attr, [])
         case ast.Subscript(value=owner, slice=ast.Constant(value=key)):

@@ -124,6 +124,13 @@ OF_LOADING: dict[str, Fault] = {
     "load_in_4bit": _switch(_QUANTIZED),
     "attn_implementation": _attention,
 }
+# The same, of types given by their names.
+LOADED_HALF = (
+    "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
+)
+OF_TYPES: dict[str, Fault] = {
+    name: _among(("float16",), LOADED_HALF) for name in ("torch_dtype", "dtype")
+}
 # Of Lightning's Trainer and Fabric.
 OF_TRAINER: dict[str, Fault] = {
     "accelerator": _among(("gpu", "cuda"), ACCELERATOR),

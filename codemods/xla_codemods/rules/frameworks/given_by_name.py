@@ -93,6 +93,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 
 from ...analysis.frameworks.arguments import ARGUMENTS, makings, only_on_cuda
+from ...analysis.frameworks.attention import is_chosen, is_key
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
     GPUS,
@@ -109,13 +110,16 @@ from ...analysis.frameworks.passed_values import (
     given,
     given_in,
     is_only_given,
+    possible,
 )
 from ...analysis.frameworks.values import (
     HOST,
+    LOADED_HALF,
     OF_ARGUMENTS,
     OF_FIELDS,
     OF_LOADING,
     OF_TRAINER,
+    OF_TYPES,
     Fault,
 )
 from ...analysis.inference.values import SETTINGS
@@ -160,6 +164,7 @@ _OF_FIELDS: dict[str, Judge] = {
     "deepspeed": lambda script, one: for_trainer(script, [one.node]) if _plain(one) else "",
 }
 _OF_LOADING = _valued(OF_LOADING)
+_OF_TYPES = _valued(OF_TYPES)
 _OF_LIGHTNING: dict[str, Judge] = {
     **_valued(OF_TRAINER),
     "accelerator": _fault(fault_of_accelerator),
@@ -264,6 +269,16 @@ _AS_IN_THE_CALL: dict[str, tuple[object, ...]] = {
 def of_loading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if (script.dotted(call.func, scope) or "").startswith(_LOADERS):
         yield from _of_call(script, call, _OF_LOADING)
+        if script.accelerated:
+            yield from _of_call(script, call, _OF_TYPES)
+
+
+@RULE.node(ast.Assign)
+def of_attention(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Finding]:
+    """`config._attn_implementation = args.attn`."""
+    if any(isinstance(target, ast.Attribute) and is_key(target.attr) for target in node.targets):
+        for one in possible(script, node.value):
+            yield from _judged(script, one, _OF_LOADING["attn_implementation"])
 
 
 @RULE.subclass(*_CLIS)
@@ -303,6 +318,7 @@ def _of_call(
 
 def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]:
     message = judge(script, one)
-    if message:
-        fails = one.sure and message != HOST
+    is_attention = judge is _OF_LOADING["attn_implementation"]
+    if message and not (is_attention and is_chosen(script, one.node)):  # XLA904, XLA916
+        fails = one.sure and message not in (HOST, LOADED_HALF)
         yield RULE.finding(script, one.node, message, severity=ERROR if fails else WARNING)

@@ -157,7 +157,8 @@ def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Findin
 @RULE.node(ast.keyword, named=("dtype", "torch_dtype"))
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
-    if not is_half(script, node.value, scope):
+    by_name = isinstance(node.value, ast.Constant) and node.value.value == "float16"
+    if not by_name and not is_half(script, node.value, scope):
         return
     call = script.parent(node)
     if not isinstance(call, ast.Call) or not script.accelerated:
@@ -169,10 +170,14 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
     if device is not None and script.value(device, scope).has(HOST):
         return
     loads = node.arg == "torch_dtype" or last in _LOADERS
-    if not loads and (device is None or is_among_kernels(script, call)):
+    if not loads and (by_name or device is None or is_among_kernels(script, call)):
         return  # what a kernel of CUDA's writes into has the type that it writes
     if not _is_decided(script, call):
-        yield _finding(script, node.value, scope)
+        if by_name:
+            edit = Replace(node.value, '"bfloat16"')
+            yield RULE.finding(script, node.value, _MESSAGE, edit, safety=UNSAFE)
+        else:
+            yield _finding(script, node.value, scope)
 
 
 @RULE.call("torch.set_default_dtype")

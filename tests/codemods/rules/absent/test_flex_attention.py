@@ -39,6 +39,7 @@ def test_models_use_torchs_own(made: str) -> None:
         'parser.add_argument("--attn_implementation", default="NAME")',
         'load = partial(AutoModel.from_pretrained, attn_implementation="NAME")',
         'def make(n, attn_implementation="NAME"): ...',
+        'class Arguments: attn_implementation: str = field(default="NAME", metadata={})',
     ],
 )
 @pytest.mark.parametrize(

@@ -317,3 +317,46 @@ def test_names_that_are_bound_in_a_cycle_are_kept() -> None:
             L.Trainer(accelerator=a).fit(model)
     """
     assert 'b = "gpu"' in migrated(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "p.add_argument('--attn', default='flash_attention_2')\nconfig._attn_implementation = args.attn",
+        "class C:\n    attn: str = field(default='flash_attention_2')\nconfig.attn_implementation = cfg.attn",
+        "p.add_argument('--attn', default='flex_attention')\nconfig._attn_implementation = args.attn if big else 'sdpa'",
+    ],
+)
+def test_an_attention_that_a_configuration_receives(source: str) -> None:
+    assert [code for _, code in findings(LOADING + source)] == ["XLA812"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "p.add_argument('--attn', default='flash_attention_2')\n"
+        "config._attn_implementation = args.attn if torch.cuda.is_available() else 'sdpa'",
+        "p.add_argument('--attn', default='eager')\nconfig._attn_implementation = args.attn",
+        "p.add_argument('--attn', default='flash_attention_2')\nconfig.attn = args.attn",
+    ],
+)
+def test_an_attention_that_runs_on_xla(source: str) -> None:
+    assert findings(f"import torch\n{LOADING}{source}") == []
+
+
+def test_an_attention_is_reported_once() -> None:
+    source = (
+        "class C:\n    attn_implementation: str = field(default='flash_attention_2')\n"
+        "AutoModelForCausalLM.from_pretrained('x', attn_implementation=c.attn_implementation)"
+    )
+    assert [code for _, code in findings(LOADING + source)] == ["XLA904"]
+
+
+def test_float16_by_a_name_on_the_device() -> None:
+    source = (
+        "from xla_migrate import runtime as xla\np.add_argument('--dtype', default='float16')\n"
+        "m = AutoModelForCausalLM.from_pretrained('x', dtype=args.dtype)"
+    )
+    moved = f"{LOADING}{source}.to(xla.xla_device())\n"
+    assert findings(moved) == [(3, "XLA812")]
+    assert findings(f"{LOADING}{source}\n".replace("from xla_migrate", "from mine")) == []

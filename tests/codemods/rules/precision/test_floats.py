@@ -167,3 +167,16 @@ def test_float16_by_hand_is_for_a_person(source: str) -> None:
 def test_native_scaler(imports: str, call: str) -> None:
     source = f"import torch\n{imports}\nloss_scaler = {call}\nloss_scaler(loss, optimizer)\n"
     assert "loss_scaler = xla.NativeScaler()\nloss_scaler(loss, optimizer)\n" in migrated(source)
+
+
+@pytest.mark.parametrize("name", ["dtype", "torch_dtype"])
+def test_a_model_loaded_in_float16_by_its_name(name: str) -> None:
+    head = "from transformers import AutoModel\nfrom xla_migrate import runtime as xla\nAutoModel.from_pretrained('x', "
+    source = f"{head}{name}='float16').to(xla.xla_device())\n"
+    assert migrated(source) == source
+    assert migrated(source, unsafe=True) == source.replace("'float16'", '"bfloat16"')
+
+
+def test_float16_of_arrays_by_its_name_stays() -> None:
+    source = "import numpy as np\nfrom xla_migrate import runtime as xla\nx = np.zeros(3, dtype='float16')\nd = xla.xla_device()\n"
+    assert migrated(source, unsafe=True) == source
