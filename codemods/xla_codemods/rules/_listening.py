@@ -431,7 +431,10 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "both: accelerate.local_sgd{LocalSGD}; calls: accelerate|accelerate.inference|accelerate.paralleli"
 "sm_config|accelerate.utils|accelerate.utils.dataclasses|accelerate.utils.operations{AORecipeKwarg"
 "s Accelerator DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs ParallelismConfig "
-"ProfileKwargs TERecipeKwargs gather_object prepare_pippy} accelerate.accelerator{Accelerator}"),
+"ProfileKwargs TERecipeKwargs gather_object prepare_pippy} accelerate.accelerator{Accelerator}; "
+"references: accelerate.DistributedType|accelerate.inference.DistributedType|accelerate.parallelis"
+"m_config.DistributedType|accelerate.utils.DistributedType|accelerate.utils.dataclasses.Distribute"
+"dType|accelerate.utils.operations.DistributedType{MULTI_GPU NO}"),
 ("frameworks.timm_processes", {'code': 'XLA811', 'name': 'timm-processes'},
 "calls: timm.utils{ModelEmaV3 init_distributed_device init_distributed_device_so} "
 "timm.utils.distributed{init_distributed_device init_distributed_device_so} "

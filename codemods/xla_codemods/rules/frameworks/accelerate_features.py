@@ -96,6 +96,17 @@ kwargs = DistributedDataParallelKwargs(comm_hook="fp16")  # XLA810
 model = prepare_pippy(model, example_args=(x,), num_chunks=2 * state.num_processes)  # XLA810
 ```
 
+So are tests for a kind of distribution, unless the script also tests for XLA's:
+
+```python
+from accelerate import DistributedType
+
+def describe(accelerator):
+    if accelerator.distributed_type == DistributedType.NO:  # XLA810
+        return "one device"
+    return "sharded" if accelerator.distributed_type == DistributedType.FSDP else "several devices"
+```
+
 Other keyword arguments are not reported:
 
 ```python
@@ -210,6 +221,15 @@ def hook(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if hooked is not None and not ast.unparse(hooked).endswith(("None", ".NO")):
         message = "the hook is ignored on XLA, which averages gradients without compression or approximation: remove it"
         yield RULE.finding(script, hooked, message, severity=INFO, effort=LOW)
+
+
+@RULE.reference(*_dotted("DistributedType.NO", "DistributedType.MULTI_GPU"))
+def kind(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """A kind of distribution that no run on XLA has; a script that asks for XLA's, too, knows that."""
+    test = script.parent(node)
+    if isinstance(test, ast.Compare) and not script.source.mentions("DistributedType.XLA"):
+        message = "on XLA devices the type is `DistributedType.XLA`, also of a single process: test `num_processes`"
+        yield RULE.finding(script, test, message, severity=WARNING, effort=LOW)
 
 
 @RULE.call(*_dotted("ProfileKwargs"))
