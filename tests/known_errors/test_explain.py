@@ -27,6 +27,7 @@ Test set: Average loss: 0.0312, Accuracy: 9901/10000 (99%)
 
 # Errors of other machines, and one that leaves the device of a process unusable.
 SEEN = {
+    "accelerate-backend": "ValueError: Your assigned backend nccl is not available, please use xla",
     "mismatched-versions": "ImportError: /usr/lib/python3/_XLAC.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN5torch4lazy",
     "cpu-by-default": "WARNING:root:Defaulting to PJRT_DEVICE=CPU",
     "tpu-in-use": "RuntimeError: The TPU is already in use by process with pid 4711. Not attempting to load libtpu.so",

@@ -97,7 +97,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "reset_peak_memory_stats}; calls: torch.cuda.memory{_dump_snapshot _record_memory_history "
 "_save_memory_usage _save_segment_usage _snapshot memory_snapshot} torch.cuda{memory_snapshot}"),
 ("services.empty_cache", {'code': 'XLA126', 'name': 'empty-cache'},
-"calls: torch.accelerator|torch.accelerator.memory|torch.cuda.memory{empty_cache "
+"calls: torch._C{_cuda_clearCublasWorkspaces _cuda_emptyCache _cuda_ipc_collect} "
+"torch.accelerator|torch.accelerator.memory|torch.cuda.memory{empty_cache "
 "reset_accumulated_memory_stats} torch.backends.cuda.cufft_plan_cache{clear} "
 "torch.cuda{empty_cache ipc_collect reset_accumulated_memory_stats set_sync_debug_mode}; "
 "references: torch.backends.cuda.cufft_plan_cache{max_size}"),
@@ -418,7 +419,10 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: timm.data{Mixup PrefetchLoader create_loader} timm.data.loader{PrefetchLoader "
 "create_loader} timm.data.mixup{Mixup}"),
 ("frameworks.device_map", {'code': 'XLA807', 'name': 'device-map'},
-"calls: transformers{pipeline}; named: Call{from_config from_pretrained}"),
+"calls: accelerate.big_modeling{dispatch_model load_checkpoint_and_dispatch} "
+"accelerate{dispatch_model infer_auto_device_map load_checkpoint_and_dispatch} "
+"accelerate.utils|accelerate.utils.modeling{infer_auto_device_map} transformers{pipeline}; named: "
+"Call{from_config from_pretrained}"),
 ("frameworks.quantized_loading", {'code': 'XLA808', 'name': 'quantized-loading', 'effort': 'high'},
 "calls: accelerate.utils{BnbQuantizationConfig load_and_quantize_model} "
 "diffusers|transformers.utils.quantization_config{BitsAndBytesConfig} "
@@ -428,10 +432,13 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("frameworks.apex_norm", {'code': 'XLA809', 'name': 'apex-norm'},
 "both: apex.normalization|apex.normalization.fused_layer_norm{FusedLayerNorm FusedRMSNorm}"),
 ("frameworks.accelerate_features", {'code': 'XLA810', 'name': 'accelerate-features'},
-"both: accelerate.local_sgd{LocalSGD}; calls: accelerate|accelerate.inference|accelerate.paralleli"
-"sm_config|accelerate.utils|accelerate.utils.dataclasses|accelerate.utils.operations{AORecipeKwarg"
-"s Accelerator DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs ParallelismConfig "
-"ProfileKwargs TERecipeKwargs gather_object prepare_pippy} accelerate.accelerator{Accelerator}; "
+"both: accelerate.local_sgd{LocalSGD}; calls: accelerate{AORecipeKwargs Accelerator "
+"AcceleratorState DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs "
+"ParallelismConfig PartialState ProfileKwargs TERecipeKwargs gather_object prepare_pippy} "
+"accelerate.accelerator{Accelerator} accelerate.inference|accelerate.parallelism_config|accelerate"
+".utils|accelerate.utils.dataclasses|accelerate.utils.operations{AORecipeKwargs Accelerator "
+"DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs ParallelismConfig ProfileKwargs "
+"TERecipeKwargs gather_object prepare_pippy} accelerate.state{AcceleratorState PartialState}; "
 "references: accelerate.DistributedType|accelerate.inference.DistributedType|accelerate.parallelis"
 "m_config.DistributedType|accelerate.utils.DistributedType|accelerate.utils.dataclasses.Distribute"
 "dType|accelerate.utils.operations.DistributedType{MULTI_GPU NO}"),

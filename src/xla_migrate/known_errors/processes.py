@@ -130,6 +130,13 @@ ERRORS = (
         "guides/accelerate.md XLA956",
     ),
     KnownError(
+        "accelerate-backend",
+        r"Your assigned backend \S+ is not available, please use xla",
+        "`PartialState(backend=...)` of accelerate takes the device's own backend only.",
+        "Remove the argument.",
+        "XLA810",
+    ),
+    KnownError(
         "ranks-differ",
         r"but torch_xla makes this process\s+rank",
         "The launcher and torch_xla number the processes differently.",

@@ -2,12 +2,12 @@
 
 ## What it reports
 
-`dynamo_backend=`, `gather_object`, `LocalSGD`, `prepare_pippy`, float8, device meshes, DDP
+`dynamo_backend=`, `PartialState(backend="nccl")`, `gather_object`, `LocalSGD`, `prepare_pippy`, float8, device meshes, DDP
 communication hooks and the profiler.
 
 ## Why it matters on XLA
 
-The compilers are for GPUs. `gather_object` and `LocalSGD` raise an exception. Hooks are ignored,
+The compilers are for GPUs. NCCL, `gather_object` and `LocalSGD` raise an exception. Hooks are ignored,
 and the profiler sees no XLA device.
 
 ## What to do
@@ -27,6 +27,16 @@ A compiler is kept on other devices:
 +xla.patch_accelerate()
 -accelerator = Accelerator(dynamo_backend="inductor")
 +accelerator = Accelerator(dynamo_backend="inductor" if xla.device_type() != "xla" else "no")
+```
+
+accelerate chooses the backend of the device by itself:
+
+```diff
+ from accelerate import PartialState
+
+-state = PartialState(backend="nccl")
++state = PartialState()
+ print(state.device)
 ```
 
 `gather_object`:
@@ -129,12 +139,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.frameworks.arguments import keyword_argument
+from ...analysis.frameworks.passed_values import given
 from ...analysis.frameworks.sharding import MADE_WITH_ACCELERATE, patched_before
 from ...analysis.program_start import first_statement
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import keyword
-from ...edits import Edit, InsertBefore, Replace
+from ...analysis.syntax import is_literal, keyword
+from ...edits import DropArgument, Edit, InsertBefore, Replace
 from ...finding import HIGH, INFO, LOW, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -155,6 +167,8 @@ _MORE_THAN_RUN = Pattern(
     r"num_processes|world_size|WORLD_SIZE|device_count|pippy_stage|hf_split_points|_original_forward|_original_call"
     r"|DataLoader|backward\(|init_process_group|torch\.distributed|split_between_processes|wait_for_everyone"
 )
+_STATES = ("PartialState", "AcceleratorState")
+_BACKENDS = frozenset({"nccl", "gloo", "mpi", "cuda:nccl,cpu:gloo", "cpu:gloo,cuda:nccl"})
 _HOMES = (
     "accelerate",
     "accelerate.utils",
@@ -212,6 +226,21 @@ def gathered_objects(script: Script, call: ast.Call, scope: Scope) -> Iterator[F
     edits = (Replace(call.func, f"{script.xla}.gather_lists"),) if plain else ()
     message = "`gather_object` raises an exception on XLA: use `xla.gather_lists`"
     yield RULE.finding(script, call, message, *edits, effort=MEDIUM)
+
+
+@RULE.call(
+    *(f"accelerate.{name}" for name in _STATES), *(f"accelerate.state.{name}" for name in _STATES)
+)
+def backend_of_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    argument = keyword_argument(call, "backend")
+    if argument is None or is_literal(argument.value, None) or is_literal(argument.value, "xla"):
+        return
+    message = "backends other than XLA's raise an exception: remove the argument, and accelerate chooses the device's own"
+    edits = [DropArgument(call, argument)] if is_literal(argument.value, "nccl") else []
+    if edits or isinstance(argument.value, ast.Constant):
+        yield RULE.finding(script, argument.value, message, *edits)
+    elif any(one.value in _BACKENDS for one in given(script, call, "backend")):
+        yield RULE.finding(script, argument.value, message, severity=WARNING)
 
 
 @RULE.call(*_dotted("DistributedDataParallelKwargs"))

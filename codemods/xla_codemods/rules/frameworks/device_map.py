@@ -2,7 +2,9 @@
 
 ## What it reports
 
-`device_map=` of `from_pretrained` with a CUDA device, with "auto" or with similar values.
+`device_map=` of `from_pretrained` with a CUDA device, with "auto" or with similar values. The same
+of accelerate's `dispatch_model` and `load_checkpoint_and_dispatch`, and its
+`infer_auto_device_map`.
 
 ## Why it matters on XLA
 
@@ -38,6 +40,17 @@ unsafe:
 +    return AutoModel.from_pretrained(name, device_map=xla.xla_device())
 ```
 
+accelerate's functions take a dictionary:
+
+```diff
+ from accelerate import dispatch_model
++from xla_migrate import runtime as xla
+
+ def place(model):
+-    return dispatch_model(model, device_map={"": 0})
++    return dispatch_model(model, device_map={"": xla.xla_device()})
+```
+
 Arguments of the same name of other functions are not reported:
 
 ```python
@@ -49,7 +62,7 @@ def build(name):
 
 ## Limits
 
-A map of several parts is reported without a fix.
+A map of several parts is reported without a fix, as are `infer_auto_device_map` and maps by a name.
 """
 
 from __future__ import annotations
@@ -61,12 +74,15 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_cuda_string, keyword
 from ...edits import Replace
-from ...finding import HIGH, SAFE, UNSAFE, Finding
+from ...finding import HIGH, MEDIUM, SAFE, UNSAFE, Finding
 from ...rule import Rule
 
 RULE = Rule("XLA807", "device-map")
 
 _AUTOMATIC = frozenset({"auto", "balanced", "balanced_low_0", "sequential"})
+_DISPATCHERS = ("accelerate", "accelerate.big_modeling")
+_DEVICE = "xla.xla_device()"
+_SPREADS = "the map spreads the model over CUDA devices, and an XLA process has one device: put the model on one device, or use SPMD"
 _LIBRARIES = ("transformers.", "diffusers.", "peft.", "trl.")
 
 
@@ -83,6 +99,44 @@ def from_pretrained(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
         if keyword(call, "device_map") is not None:
             if (script.dotted(func, scope) or "").startswith(_LIBRARIES):
                 yield from _of_call(script, call)
+
+
+@RULE.call(*(f"{home}.dispatch_model" for home in _DISPATCHERS))
+def dispatched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_map(script, _map(call, 1))
+
+
+@RULE.call(*(f"{home}.load_checkpoint_and_dispatch" for home in _DISPATCHERS))
+def loaded(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    yield from _of_map(script, _map(call, 2))
+
+
+@RULE.call(
+    *(f"accelerate.{home}infer_auto_device_map" for home in ("", "utils.", "utils.modeling."))
+)
+def inferred(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    message = f'`infer_auto_device_map` finds no XLA device and leaves the model on the CPU: use `{{"": {_DEVICE}}}`'
+    yield RULE.finding(script, call, message, effort=MEDIUM)
+
+
+def _map(call: ast.Call, place: int) -> ast.expr | None:
+    return keyword(call, "device_map") or (call.args[place] if len(call.args) > place else None)
+
+
+def _of_map(script: Script, given: ast.expr | None) -> Iterator[Finding]:
+    """The map of accelerate's functions, which is a dictionary or chosen automatically."""
+    written = given if given is None else script.only_value(given) or given
+    device = f"{script.xla}.xla_device()"
+    message = f'a CUDA device fails on an XLA host: use `{{"": {_DEVICE}}}`'
+    match written:
+        case ast.Constant(value=str(text)) if text in _AUTOMATIC:
+            message = f'`device_map` finds no XLA device and leaves the model on the CPU: use `{{"": {_DEVICE}}}`'
+            edits = (Replace(written, f'{{"": {device}}}'),) if written is given else ()
+            yield RULE.finding(script, written, message, *edits, safety=UNSAFE, effort=MEDIUM)
+        case ast.Dict(keys=[ast.Constant(value="")], values=[place]) if _is_index(script, place):
+            yield RULE.finding(script, written, message, Replace(place, device), safety=SAFE)
+        case ast.Dict(values=[_, _, *_] as values) if any(_is_cuda(script, v) for v in values):
+            yield RULE.finding(script, written, _SPREADS, effort=HIGH)
 
 
 def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
@@ -118,8 +172,7 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[Finding]:
                     safety=SAFE,
                 )
         case ast.Dict(values=values) if any(_is_cuda(script, value) for value in values):
-            message = "the map spreads the model over CUDA devices, and an XLA process has one device: put the model on one device, or use SPMD"
-            yield RULE.finding(script, given, message, effort=HIGH)
+            yield RULE.finding(script, given, _SPREADS, effort=HIGH)
 
 
 def _is_cuda(script: Script, node: ast.expr) -> bool:
@@ -138,6 +191,14 @@ def _is_cuda(script: Script, node: ast.expr) -> bool:
         case ast.Call(func=func):
             return script.dotted(func) == "torch.cuda.current_device"
     return False
+
+
+def _is_index(script: Script, node: ast.expr) -> bool:
+    """Return True for what other rules do not rewrite: they do so with `"cuda:0"` and `current_device()`."""
+    return _is_cuda(script, node) and not (
+        isinstance(node, ast.Call)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    )
 
 
 def _is_quantized(call: ast.Call) -> bool:

@@ -206,3 +206,28 @@ class Strategy:
     assert not {"XLA501", "XLA502"} & {code for _, code in findings(source)}
     other = source.replace(imported, "from mine import Helper").replace(made, "Helper()")
     assert {"XLA501", "XLA502"} <= {code for _, code in findings(other)}
+
+
+STATE = "from accelerate import PartialState\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ('PartialState(backend="nccl")', "PartialState()"),
+        ('PartialState(cpu=False, backend="nccl")', "PartialState(cpu=False)"),
+        ("PartialState(backend='nccl', timeout=t)", "PartialState(timeout=t)"),
+        ('PartialState(backend="gloo")', 'PartialState(backend="gloo")'),
+        ('b = "nccl"; PartialState(backend=b)', 'b = "nccl"; PartialState(backend=b)'),
+    ],
+)
+def test_the_backend_of_a_state(made: str, after: str) -> None:
+    assert findings(f"{STATE}{made}\n") == [(2, "XLA810")]
+    assert migrated(f"{STATE}{made}\n") == f"{STATE}{after}\n"
+
+
+@pytest.mark.parametrize(
+    "made", ["PartialState()", "PartialState(backend=None)", "PartialState(backend=args.backend)"]
+)
+def test_a_state_with_the_backend_of_the_device(made: str) -> None:
+    assert findings(f"{STATE}{made}\n") == []

@@ -258,6 +258,54 @@ def test_automatic_device_maps_only_when_asked_for() -> None:
     assert "device_map=xla.xla_device())" in migrated(source, unsafe=True)
 
 
+DISPATCH = (
+    "from accelerate import dispatch_model, infer_auto_device_map, load_checkpoint_and_dispatch\n"
+)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'dispatch_model(m, device_map={"": MAP})',
+        'dispatch_model(m, {"": MAP})',
+        'load_checkpoint_and_dispatch(m, "folder", device_map={"": MAP})',
+    ],
+)
+def test_device_maps_of_accelerate(call: str) -> None:
+    for index in ("0", "local_rank", "state.local_process_index"):
+        source = f"{DISPATCH}x = {call.replace('MAP', index)}\n"
+        assert findings(source) == [(2, "XLA807")]
+        assert migrated(source).endswith(f"x = {call.replace('MAP', 'xla.xla_device()')}\n")
+
+
+def test_automatic_device_maps_of_accelerate() -> None:
+    source = f'{DISPATCH}x = load_checkpoint_and_dispatch(m, "folder", "auto")\n'
+    assert findings(source) == [(2, "XLA807")]
+    assert migrated(source) == source
+    assert '"folder", {"": xla.xla_device()})' in migrated(source, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "m = dispatch_model(m, infer_auto_device_map(m, max_memory={0: '1GB'}))",
+        "where = 'auto'; m = load_checkpoint_and_dispatch(m, f, device_map=where)",
+        "m = dispatch_model(m, device_map={'a': 0, 'b': 1})",
+    ],
+)
+def test_device_maps_of_accelerate_that_need_a_person(line: str) -> None:
+    assert findings(f"{DISPATCH}{line}\n") == [(2, "XLA807")]
+    assert migrated(f"{DISPATCH}{line}\n", unsafe=True) == f"{DISPATCH}{line}\n"
+
+
+@pytest.mark.parametrize(
+    "given", ['{"": "cpu"}', '{"": xla.xla_device()}', "device_map", '{"": "xla:0"}', "None"]
+)
+def test_device_maps_of_accelerate_that_stay(given: str) -> None:
+    source = f"from xla_migrate import runtime as xla\n{DISPATCH}m = dispatch_model(m, {given})\n"
+    assert findings(source) == []
+
+
 @pytest.mark.parametrize(
     "given", ["None", '"cpu"', "device_map", '{"": "cpu"}', '{"": xla.xla_device()}', "True"]
 )

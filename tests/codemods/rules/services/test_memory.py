@@ -79,6 +79,7 @@ def test_a_record_that_cuda_alone_takes(test: str, severity: str) -> None:
         ("try:\n    torch.cuda.empty_cache()\nexcept RuntimeError:\n    pass\nf()", "f()"),
         ("free = lambda: torch.cuda.empty_cache()", "free = lambda: None"),
         ("torch.cuda.ipc_collect()\nf()", "f()"),
+        ("torch._C._cuda_clearCublasWorkspaces()\nf()", "f()"),
         ("torch.accelerator.empty_cache()\nf()", "f()"),
         ("torch.backends.cuda.cufft_plan_cache.clear()\nf()", "f()"),
         ("torch.backends.cuda.cufft_plan_cache.max_size = 3\nf()", "f()"),
