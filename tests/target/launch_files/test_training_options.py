@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from xla_migrate.target.launch_files.judge import judge
 
 from .helpers import codes, rewritten
 
@@ -41,6 +45,11 @@ def test_one_of_two_halves_is_on(bf16: str) -> None:
         ("--output_dir out --learning_rate 1e-4 --fp16 --tf32", 0),  # a parser of its own
         ("--per_device_train_batch_size 4 --fp16", 0),
         ("--optim adamw", 0),
+        ("--ddp_backend nccl --fp16 --torch_compile", 3),
+        ("--ddp-backend no_c10d --fp16", 0),  # of fairseq
+        ("--optim adamw_torch --fp16 --load_in_4bit", 2),
+        ("--per_device_train_batch_size 4 --max_steps 3 --fp16 --tf32 True --ddp_backend nccl", 3),
+        ("--fp16_full_eval --attn_implementation flash_attention_2", 2),
     ],
 )
 def test_options_are_reported_if_transformers_reads_them(options: str, expected: int) -> None:
@@ -58,3 +67,17 @@ def test_options_for_cuda_alone_go() -> None:
 
 def test_options_of_a_launcher_are_not_the_scripts() -> None:
     assert codes("wrapper --fp16 --eval_strategy no train.py --lr 1\n", "run.sh") == []
+
+
+def _of_script(folder: Path, script: str) -> list[str]:
+    (folder / "train.py").write_text(script)
+    command = b"torchrun --nproc_per_node 8 train.py --output_dir out --fp16 --tf32\n"
+    done = judge(command, str(folder / "run.sh"), {}, lambda code: True, False, False)
+    return [row.code for row in done.left if row.code == "XLA959"]
+
+
+def test_the_script_may_have_transformers_parser(tmp_path: Path) -> None:
+    script = "from transformers import HfArgumentParser, TrainingArguments\n"
+    assert _of_script(tmp_path, script) == ["XLA959", "XLA959"]
+    own = "import argparse\nfrom transformers import TrainingArguments\n"
+    assert _of_script(tmp_path, own) == []

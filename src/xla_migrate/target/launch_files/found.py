@@ -29,16 +29,17 @@ class Found(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The part of the profile in `[tool.xla-migrate.target]` that launch files need.
+    """The part of the profile in `[tool.xla-migrate.target]` that launch files need, and where the file is.
 
     `kind` is "neuron", "tpu", "cpu", or empty if no machine is given. If not given, `devices` is 0 and
-    `image` is empty.
+    `image` is empty. `folder` is empty for text that is part of another file.
     """
 
     kind: str = ""
     machine: str = ""
     devices: int = 0
     image: str = ""
+    folder: str = ""
 
 
 def apply(text: str, edits: list[Edit]) -> str:

@@ -90,7 +90,7 @@ def judge(
     check = check_of(os.path.basename(path), text)
     if check is None:
         return FileVerdict()
-    wanted = wanted_of(target)
+    wanted = wanted_of(target)._replace(folder=os.path.dirname(os.path.abspath(path)))
     found = _kept(check(text, wanted), text, selects)
     if not rewriting:
         return FileVerdict(_rows(found, text), settled=not any(_is_made(f, unsafe) for f in found))

@@ -134,7 +134,7 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     for one in in_launcher(name, words, wanted.devices):
         edits = (Edit(one.start, one.end, one.instead),) if one.instead is not None else ()
         yield Found(GPU_LAUNCHER, one.start, one.end, one.message, edits, one.severity, one.effort)
-    yield from in_options(words)
+    yield from in_options(words, wanted.folder)
     for word in words:
         if "--cuda_ext" in word.text:
             message = "apex is built by nvcc, which an XLA host does not have: the build fails"

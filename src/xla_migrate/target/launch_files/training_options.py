@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,14 +21,26 @@ from .codes import TRAINING_SETTINGS
 from .found import Edit, Found
 
 # Scripts with a parser of their own have options of the same names, such as `--fp16`, which the migration of
-# the script handles. The options below, or their combination, only transformers has.
+# the script handles. The options below, or their combination, only transformers has. None of them is what a fix
+# removes: then the next run would not see the other options.
 _OF_TRANSFORMERS = frozenset(
-    "eval_strategy evaluation_strategy save_strategy logging_strategy".split()
+    "eval_strategy evaluation_strategy save_strategy logging_strategy fp16_full_eval bf16_full_eval"
+    " ddp_find_unused_parameters ddp_bucket_cap_mb ddp_timeout torch_empty_cache_steps torch_compile_backend"
+    " torch_compile_mode half_precision_backend gradient_checkpointing_kwargs lr_scheduler_kwargs"
+    " group_by_length eval_accumulation_steps load_best_model_at_end metric_for_best_model save_only_model"
+    " logging_first_step logging_nan_inf_filter neftune_noise_alpha remove_unused_columns"
+    " auto_find_batch_size dataloader_pin_memory label_smoothing_factor full_determinism".split()
 )
+# fairseq's `--ddp-backend` is another.
+_BACKENDS = frozenset({"nccl", "gloo", "mpi", "ccl", "xccl", "hccl", "cncl", "mccl"})
 _BATCH = frozenset("per_device_train_batch_size per_device_eval_batch_size".split())
 _BESIDE_BATCH = frozenset(
-    "do_train logging_steps overwrite_output_dir save_steps save_total_limit".split()
+    "do_train do_eval eval_steps logging_steps max_steps overwrite_output_dir save_steps save_total_limit"
+    " warmup_ratio".split()
 )
+_OPTIMIZERS = {*OPTIMIZERS, "adamw_torch", "adamw_hf", "adamw_torch_xla", "adamw_torch_npu_fused"}
+_PARSERS = re.compile(r"\b(HfArgumentParser|TrlParser)\b")
+_LARGEST = 1 << 20
 _SWITCHES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -52,14 +66,15 @@ class TrainerOption(NamedTuple):
     end: int
 
 
-def in_options(words: Sequence[Word]) -> Iterator[Found]:
+def in_options(words: Sequence[Word], folder: str) -> Iterator[Found]:
     """Yield the findings in the options of a command.
 
     Args:
         words: the words of the command. Options before the script are its launcher's.
+        folder: where the file with the command is. Empty: not known.
     """
     options = {option.name: option for option in _options(words)}
-    if not _is_of_transformers(options):
+    if not options or not (_is_of_transformers(options) or _is_parsed_by_them(words, folder)):
         return
     for name, fault in {**OF_FIELDS, **OF_LOADING}.items():
         option = options.get(name)
@@ -71,7 +86,21 @@ def _is_of_transformers(options: Mapping[str, TrainerOption]) -> bool:
     known = options.keys()
     if known & _OF_TRANSFORMERS or (known & _BATCH and known & _BESIDE_BATCH):
         return True
-    return "optim" in options and options["optim"].value in OPTIMIZERS
+    if "ddp_backend" in options and options["ddp_backend"].value in _BACKENDS:
+        return True
+    return "optim" in options and options["optim"].value in _OPTIMIZERS
+
+
+def _is_parsed_by_them(words: Sequence[Word], folder: str) -> bool:
+    """Return True if the script of the command, relative to its file, has transformers' parser."""
+    script = next((word.plain for word in words if word.plain.endswith(".py")), "")
+    if not script or not folder:
+        return False
+    try:
+        with open(os.path.join(folder, script), encoding="utf-8", errors="replace") as file:
+            return _PARSERS.search(file.read(_LARGEST)) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def _options(words: Sequence[Word]) -> Iterator[TrainerOption]:
