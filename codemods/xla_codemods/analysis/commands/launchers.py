@@ -138,6 +138,12 @@ _OF_GPUS = frozenset(
 )
 
 
+# Under torchrun, torch_xla gives each process its TPU chip in `init_process_group`, which accelerate does not call on XLA.
+ONE_PER_DEVICE = (
+    "start one process per XLA device with torchrun, or on a TPU with `accelerate launch --tpu`"
+)
+
+
 def _accelerate(words: Sequence[Word]) -> Iterator[Said]:
     for k, word in enumerate(words):
         name, _, value = word.plain.partition("=")
@@ -152,10 +158,10 @@ def _accelerate(words: Sequence[Word]) -> Iterator[Said]:
             place = word if value else words[k + 1] if k + 1 < len(words) else word
             value = value or place.plain
             if value.isdigit() and int(value) > 1:
-                message = "accelerate starts one process on XLA, whatever `--num_processes` says: start one per XLA device with torchrun"
+                message = f"accelerate starts one process on XLA, whatever `--num_processes` says: {ONE_PER_DEVICE}"
                 yield Said(word.start, place.end, message, effort=MEDIUM)
         elif name in _OF_GPUS:
-            message = f"`{name}` is for GPUs: start one process per XLA device with torchrun"
+            message = f"`{name}` is for GPUs: {ONE_PER_DEVICE}"
             yield Said(word.start, word.end, message, effort=MEDIUM)
 
 

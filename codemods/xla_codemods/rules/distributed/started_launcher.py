@@ -16,8 +16,8 @@ GPUs.
 
 Fix: safe, or none.
 
-Start one process per XLA device with torchrun. float16 becomes bfloat16, as in [launch
-files](../launch-files.md).
+Start one process per XLA device with torchrun. On a TPU, start a script that uses accelerate with
+`accelerate launch --tpu`. float16 becomes bfloat16, as in [launch files](../launch-files.md).
 
 ## Example
 

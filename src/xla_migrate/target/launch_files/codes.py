@@ -176,8 +176,9 @@ A launcher counts or needs GPUs.
 
 Fix: safe, or none.
 
-Use torchrun, which starts one process per device. With `devices` in the settings, its number
-replaces `gpu` and other numbers. `accelerate launch --mixed_precision fp16` and
+Use torchrun, which starts one process per device. On a TPU, start a script that uses accelerate
+with `accelerate launch --tpu` ([guide](../guides/accelerate.md)). With `devices` in the settings,
+its number replaces `gpu` and other numbers. `accelerate launch --mixed_precision fp16` and
 `ACCELERATE_MIXED_PRECISION=fp16` become `bf16`. You need to change `--num_processes`,
 `--multi_gpu`, `--use_deepspeed` and the other launchers by hand.""",
     ),

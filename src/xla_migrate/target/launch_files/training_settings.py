@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
+from xla_codemods.analysis.commands.launchers import ONE_PER_DEVICE
 from xla_codemods.analysis.frameworks.configurations import Configuration, instead
 from xla_codemods.analysis.frameworks.deepspeed import as_accelerator, of_accelerate
 from xla_codemods.analysis.frameworks.lightning import PLAIN_STRATEGIES, fault_of_strategy_class
@@ -47,7 +48,7 @@ _ACCELERATE = frozenset(
 )
 _TRAINER_CLASS = re.compile(r"(?:pytorch_)?lightning(?:_fabric)?\.(?:.*\.)?(?:Trainer|Fabric)")
 _DISTRIBUTED_TYPES = {
-    "MULTI_GPU": "this starts processes for GPUs: start one process per XLA device with torchrun",
+    "MULTI_GPU": f"this starts processes for GPUs: {ONE_PER_DEVICE}",
     "FSDP": SHARDED_BY_NAME,
     "MEGATRON_LM": MEGATRON,
 }
