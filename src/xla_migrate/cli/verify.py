@@ -46,7 +46,11 @@ def verify(words: Sequence[str]) -> int:
         from .verify_recordings import record
 
         if originals.is_migrated(asked.request.script.read_bytes()):
-            fail(f"{asked.request.script} is migrated already: record the original")
+            script = asked.request.script
+            fail(
+                f"{script} is migrated already: record the original"
+                f" ({script.name}.orig, or an earlier commit in a worktree of git)"
+            )
         with _ended_in_order():
             return record(asked)
     return _report(_proof(asked, _migration(asked)), asked)

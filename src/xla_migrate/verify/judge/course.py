@@ -20,7 +20,7 @@ def same_course(reference: ObservedRun, target: ObservedRun) -> Judgement:
         if found is not None:
             return Judgement(Check.SAME_STEPS, Status.FAILED, *found)
         if len(a.steps) != len(b.steps):
-            detail = f"the original took {len(a.steps)} optimizer steps, the target {len(b.steps)}"
+            detail = f"the original took {len(a.steps)} optimizer steps, the migrated script {len(b.steps)}"
             return Judgement(Check.SAME_STEPS, Status.FAILED, detail)
     detail = f"{len(reference.steps)} optimizer steps in both"
     return Judgement(Check.SAME_STEPS, Status.OK, detail)
