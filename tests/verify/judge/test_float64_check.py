@@ -83,7 +83,10 @@ def test_gradients_of_the_first_step_are_held_to_the_tolerance() -> None:
 def test_other_steps_in_float64_prove_nothing() -> None:
     exact = Float64Runs(run(), target(LOSSES[:4]), run(off(0.1)))
     found = compare(run(), PARTED, followed=(run(), PARTED), exact=exact)
-    assert "in float64, the original took 6 optimizer steps, the migrated script 4" in found.failed[0].detail
+    assert (
+        "in float64, the original took 6 optimizer steps, the migrated script 4"
+        in found.failed[0].detail
+    )
 
 
 def test_float64_that_could_not_be_run_is_told() -> None:

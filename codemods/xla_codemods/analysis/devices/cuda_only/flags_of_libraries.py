@@ -132,22 +132,21 @@ def _library(
 
 def _of_all_uses(script: ParsedFile, target: ast.Name, *, is_device: bool) -> str | None:
     found = script.index.scope(target).find(target.id)
-    if found is None or len(found[1]) != 1 or script.is_imported_elsewhere(target.id):
+    if found is None or len(found[1]) != 1:
         return None
     names = script.index.reads_of(found[0], target.id)
     libraries = {_library(script, name, may_be_named=False, is_device=is_device) for name in names}
-    return libraries.pop() if len(libraries) == 1 else None
+    library = libraries.pop() if len(libraries) == 1 else None
+    # Last: what is asked of the project makes the file depend on the others.
+    return None if library is None or script.is_imported_elsewhere(target.id) else library
 
 
 def _foreign(script: ParsedFile, call: ast.Call, argument: str, chooses: bool) -> str | None:
     """Return the library of `call`, if the argument can only be meant for CUDA."""
-    dotted = script.dotted(call.func)
-    library = (dotted or "").partition(".")[0]
-    if dotted is None or not library or script.project.has(dotted):
-        return None
-    if is_without_torch(library):
-        return library
-    if library in _KNOWN or library.startswith("torch"):
-        return None
-    is_flag = _FLAG.search(argument) is not None and not chooses
-    return library if is_flag or _OF_SIMULATORS.search(argument) else None
+    dotted = script.dotted(call.func) or ""
+    library = dotted.partition(".")[0]
+    is_of_cuda = is_without_torch(library)
+    if not is_of_cuda and library and library not in _KNOWN and not library.startswith("torch"):
+        is_flag = _FLAG.search(argument) is not None and not chooses
+        is_of_cuda = is_flag or _OF_SIMULATORS.search(argument) is not None
+    return library if is_of_cuda and not script.project.has(dotted) else None
