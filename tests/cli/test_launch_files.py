@@ -114,3 +114,13 @@ def test_two_places_of_a_line_are_printed_both(
         (folder / f"run{k}.sh").write_text("export CUDA_VISIBLE_DEVICES=0\n")
     assert main(["check", "--no-cache", "scripts"]) == 0
     assert capsys.readouterr().out.count("XLA954") == 2
+
+
+def test_a_script_that_gets_transformers_parser_changes_its_shell_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.sh").write_text("python train.py --output_dir out --fp16 --tf32\n")
+    for script, count in (("import argparse\n", 0), ("from t import HfArgumentParser\n", 2)):
+        (tmp_path / "train.py").write_text(script)
+        main(["check", str(tmp_path)])
+        assert capsys.readouterr().out.count("XLA959 [") == count

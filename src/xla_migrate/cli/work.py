@@ -193,7 +193,7 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
     if may_launch(os.path.basename(found.path)):
         from ..target.launch_files.judge import judge as judge_launch
 
-        return judge_launch(
+        verdict = judge_launch(
             data,
             found.path,
             settings.target,
@@ -201,6 +201,8 @@ def verdict_on(data: bytes, found: FoundFile, options: RunOptions) -> FileVerdic
             of_engine.unsafe,
             options.rewriting,
         )
+        # A command's script is read, too, and may change.
+        return verdict.replace(project=_NEVER) if b".py" in data else verdict
     project = options.projects.of(found)
     verdict = judge(data, found.path, of_engine, options.rewriting, options.verbose, project)
     _collect_garbage(len(data))
