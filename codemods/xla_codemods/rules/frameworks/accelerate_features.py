@@ -167,6 +167,7 @@ _MORE_THAN_RUN = Pattern(
     r"num_processes|world_size|WORLD_SIZE|device_count|pippy_stage|hf_split_points|_original_forward|_original_call"
     r"|DataLoader|backward\(|init_process_group|torch\.distributed|split_between_processes|wait_for_everyone"
 )
+_ASKING_FOR_XLA = ("DistributedType.XLA", "DistributedType.TPU", "xla_available", "tpu_available")
 _STATES = ("PartialState", "AcceleratorState")
 _BACKENDS = frozenset({"nccl", "gloo", "mpi", "cuda:nccl,cpu:gloo", "cpu:gloo,cuda:nccl"})
 _HOMES = (
@@ -254,9 +255,9 @@ def hook(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.reference(*_dotted("DistributedType.NO", "DistributedType.MULTI_GPU"))
 def kind(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
-    """A kind of distribution that no run on XLA has; a script that asks for XLA's, too, knows that."""
+    """A kind of distribution that no run on XLA has; a script that asks for XLA, too, knows that."""
     test = script.parent(node)
-    if isinstance(test, ast.Compare) and not script.source.mentions("DistributedType.XLA"):
+    if isinstance(test, ast.Compare) and not script.source.mentions(*_ASKING_FOR_XLA):
         message = "on XLA devices the type is `DistributedType.XLA`, also of a single process: test `num_processes`"
         yield RULE.finding(script, test, message, severity=WARNING, effort=LOW)
 
