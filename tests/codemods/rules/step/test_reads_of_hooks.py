@@ -348,3 +348,12 @@ def test_buffers_that_a_method_called_in_each_step_reads(condition: str, lines: 
     modules = Modules({name: text.encode() for name, text in texts.items()})
     found = check(BANK.encode(), Options(), "bank.py", Project(modules, "bank.py"))
     assert [finding.line for finding in found if finding.code == "XLA503"] == lines
+
+
+def test_buffers_that_a_method_moves_are_not_read() -> None:
+    moves = "    def cpu(self):\n        self.labels = self.labels.cpu()\n        return self\n"
+    train = OF_BANK.replace("CONDITION", "step > start").replace(".get()", ".cpu()")
+    texts = {"bank.py": BANK + moves, "train.py": train}
+    modules = Modules({name: text.encode() for name, text in texts.items()})
+    found = check(texts["bank.py"].encode(), Options(), "bank.py", Project(modules, "bank.py"))
+    assert [finding.line for finding in found if finding.code == "XLA503"] == []

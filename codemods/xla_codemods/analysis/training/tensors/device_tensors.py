@@ -228,7 +228,13 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
 
 
 def _is_of_a_state(script: Script, node: ast.expr) -> bool:
-    """Return True for buffers and their entries: `self.queue_ptr`, `self.targets[-1]`."""
+    """Return True for buffers and their entries: `self.queue_ptr`, `self.targets[-1]`.
+
+    A method that moves a module moves them: `self.mean = self.mean.cpu()`.
+    """
+    statement = script.statement(node)
+    if isinstance(statement, ast.Assign) and unparsed(node) in map(unparsed, statement.targets):
+        return False
     while isinstance(node, ast.Subscript):
         node = node.value
     return isinstance(node, ast.Attribute) and is_state(script, node)
