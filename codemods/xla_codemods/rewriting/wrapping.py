@@ -40,19 +40,22 @@ def wrapped(text: str, original: str, length: int) -> str:
     replaced = replaced_lines(text.splitlines(), before)
     newline = "\r\n" if lines[0].endswith("\r\n") else "\n"
     changed = list(lines)
+
+    def is_long(k: int) -> bool:
+        row = lines[k].rstrip("\r\n")
+        return row not in known and len(row) > max(
+            length, replaced[k].longest if k in replaced else 0
+        )
+
     for first, last in _statements(text):
-        rows = [line.rstrip("\r\n") for line in lines[first:last]]
-        limits = [
-            max(length, replaced[k].longest if k in replaced else 0) for k in range(first, last)
-        ]
-        if len(rows[0]) > limits[0] and rows[0] not in known:
+        if is_long(first):
+            rows = [line.rstrip("\r\n") for line in lines[first:last]]
             split = _split(rows[0], length) if len(rows) == 1 else _reindented(rows, length)
             if split is not None:
                 changed[first:last] = [newline.join(split) + newline, *[""] * (last - first - 1)]
                 continue
-        for k in range(1, last - first):
-            if len(rows[k]) > limits[k] and rows[k] not in known:
-                changed[first + k] = newline.join(_at_commas(rows[k], length)) + newline
+        for k in filter(is_long, range(first + 1, last)):
+            changed[k] = newline.join(_at_commas(lines[k].rstrip("\r\n"), length)) + newline
     result = "".join(changed)
     try:
         return result if _is_same(result, text) else text

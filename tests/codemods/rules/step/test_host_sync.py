@@ -454,6 +454,22 @@ def test_only_a_condition_that_decides_on_the_step_is_advised_to_become_a_part_o
         assert ("xla.optimizer_step(optimizer, where=" in message) == is_advised
 
 
+IN_EACH_STEP = """
+import math, sys, time
+import torch
+from torch.utils.tensorboard import SummaryWriter
+from xla_migrate import runtime as xla
+model = torch.nn.Linear(2, 2).to(xla.xla_device())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+writer, start = SummaryWriter(), 0.0
+for step in range(9):
+    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()
+    loss.backward()
+    xla.optimizer_step(optimizer)
+    xla.mark_step()
+"""
+
+
 @pytest.mark.parametrize(
     ("statement", "advice"),
     [
@@ -465,15 +481,7 @@ def test_only_a_condition_that_decides_on_the_step_is_advised_to_become_a_part_o
     ],
 )
 def test_the_advice_says_what_deferring_the_read_changes(statement: str, advice: str) -> None:
-    script = (
-        "import math, sys\nimport torch\nfrom xla_migrate import runtime as xla\n"
-        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\n"
-        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-        "for step in range(9):\n"
-        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
-        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
-        f"    {statement}\n"
-    )
+    script = f"{IN_EACH_STEP}    {statement}\n"
     (found,) = [f for f in check(script.encode()) if f.code == "XLA503"]
     assert found.edits
     assert ": fetch the value later, without waiting" in found.message
@@ -490,17 +498,8 @@ def test_the_advice_says_what_deferring_the_read_changes(statement: str, advice:
     ],
 )
 def test_what_a_deferred_line_shows_is_named_by_its_label(shown: str, name: str) -> None:
-    script = (
-        "import time\nimport torch\nfrom torch.utils.tensorboard import SummaryWriter\n"
-        "from xla_migrate import runtime as xla\n"
-        "model = torch.nn.Linear(2, 2).to(xla.xla_device())\nwriter, start = SummaryWriter(), 0.0\n"
-        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-        "for step in range(9):\n"
-        "    loss = model(torch.ones(2, 2).to(xla.xla_device())).mean()\n"
-        "    loss.backward()\n    xla.optimizer_step(optimizer)\n    xla.mark_step()\n"
-        f"    writer.add_scalar('loss', loss.item(), step)\n    writer.{shown}\n"
-    )
-    after = migrate(script.encode()).data.decode()
+    lines = f"    writer.add_scalar('loss', loss.item(), step)\n    writer.{shown}\n"
+    after = migrate(f"{IN_EACH_STEP}{lines}".encode()).data.decode()
     assert f" {name}=int(step / (time.time() - start))" in after
 
 

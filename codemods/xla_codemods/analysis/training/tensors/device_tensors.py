@@ -230,7 +230,7 @@ def _is_computed(script: Script, node: ast.expr, value: Value) -> bool:
 def _is_of_a_state(script: Script, node: ast.expr) -> bool:
     """Return True for buffers and their entries: `self.queue_ptr`, `self.targets[-1]`.
 
-    A method that moves a module moves them: `self.mean = self.mean.cpu()`.
+    A buffer that is assigned to itself, as in `self.mean = self.mean.cpu()`, is moved and not read.
     """
     statement = script.statement(node)
     if isinstance(statement, ast.Assign) and unparsed(node) in map(unparsed, statement.targets):
