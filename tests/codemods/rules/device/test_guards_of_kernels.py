@@ -40,14 +40,44 @@ FORMS = {
         "        return self.weight.is_cuda\n",
         "    def forward(self, x):\n        return fused(x) if self.fast else F.gelu(x)\n",
     ),
+    "match": (
+        "def can_fuse(x):\n    return x.is_cuda\n",
+        "def act(x):\n    match can_fuse(x):\n        case True:\n            return fused(x)\n"
+        "    return F.gelu(x)\n",
+    ),
+    "option": (
+        "def step(x, quick=False):\n    return fused(x) if quick else F.gelu(x)\n",
+        "def act(x):\n    return step(x, quick=x.is_cuda)\n",
+    ),
+    "partial": (
+        "from functools import partial\n"
+        "def step(x, quick=False):\n    return fused(x) if quick else F.gelu(x)\n",
+        "def act(x):\n    run = partial(step, quick=x.is_cuda)\n    return run(x)\n",
+    ),
+    "graph": (
+        "def capture(step, graphed):\n    if graphed:\n        x = torch.ones(2, device=DEVICE)\n"
+        "        graph = torch.cuda.CUDAGraph()\n        return lambda: graph.replay()\n"
+        "    return step\n",
+        "def act(x):\n    return capture(F.gelu, graphed=x.is_cuda)\n",
+    ),
+    "method": (
+        "class Fused:\n    def is_ready(self, x):\n        return x.is_cuda\n",
+        "    def __call__(self, x):\n        import my_cuda_kernels\n"
+        "        return my_cuda_kernels.gelu(x)\n"
+        "def act(x):\n    for op in [Fused(), F.gelu]:\n        if op.is_ready(x):\n"
+        "            return op(x)\n",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", list(FORMS))
 def test_a_guard_in_another_function_stays_false_on_xla(name: str) -> None:
     guard, use = FORMS[name]
-    source = (_HEAD + _KERNEL + guard + use).encode()
-    assert migrate(source, Options()).data == source
+    source = _HEAD + _KERNEL + guard + use
+    assert migrate(source.encode(), Options()).data.decode() == source
+    if "def act(" in use:  # what calls the user of the guard does not change it
+        source += "y = torch.ones(2)\nact(y).mean()\n"
+        assert migrate(source.encode(), Options()).data.decode() == source
 
 
 def test_a_guard_in_another_module_stays_false_on_xla() -> None:

@@ -87,19 +87,24 @@ def is_answer(script: ParsedFile, test: ast.expr) -> ast.FunctionDef | None:
             if child is not ancestor.test or not _returns_a_constant(ancestor.body[-1]):
                 return None
             break
-        if isinstance(ancestor, ast.stmt) or not isinstance(
-            ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Call, ast.IfExp)
-        ):
+        if isinstance(ancestor, ast.IfExp) and child is ancestor.test:
+            if not any(map(_is_answered, (ancestor.body, ancestor.orelse))):
+                return None  # `return fast(x) if x.is_cuda else slow(x)` uses the answer up
+        elif not isinstance(ancestor, _JOINS):
             return None
     function = script.function(test)
     return function if isinstance(function, ast.FunctionDef) else None
 
 
+_JOINS = (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Call, ast.IfExp)
+
+
 def _returns_a_constant(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Return(value=ast.Constant(value=bool() | None)):
-            return True
-    return False
+    return isinstance(statement, ast.Return) and _is_answered(statement.value)
+
+
+def _is_answered(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and (value.value is None or value.value in {True, False})
 
 
 def uses_of(

@@ -77,6 +77,8 @@ _MOVES = Pattern(
 )
 
 
+# Captured work fails on XLA, whatever the branch moves for it.
+_GRAPHS = Pattern(r"\bCUDAGraph\(|cuda\.graph\(|make_graphed_callables\(")
 _PROPERTIES = Pattern(r"get_device_properties\([^\n]*\)")
 
 # A check in one of the files of the program.
@@ -94,8 +96,11 @@ def chooses_kernels(script: ParsedFile, node: ast.expr) -> bool:
 def _is_used_for_kernels(script: ParsedFile, node: ast.expr) -> bool:
     """Return True if names or functions pass `node` on, and all their uses choose kernels."""
     start: _Use = (script, node)
-    uses = reach([start], _passed_on)
-    ends = [use for use in uses if use != start and (_chooses(*use) or not _passed_on(use))]
+
+    def passed_on(use: _Use) -> list[_Use]:
+        return [] if use != start and _chooses(*use) else _passed_on(use)
+
+    ends = [use for use in reach([start], passed_on) if use != start and not passed_on(use)]
     return bool(ends) and all(_use_chooses(*use) for use in ends)
 
 
@@ -105,10 +110,8 @@ def _passed_on(use: _Use) -> list[_Use]:
     function = is_answer(script, node)
     if function is not None:
         return uses_of(script, function)
-    parts = list(takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(node)))
-    if not all(isinstance(part, _JOINS) for part in parts):
-        return []
-    whole = next((part for part in reversed(parts) if isinstance(part, ast.expr)), node)
+    joined = list(takewhile(lambda part: isinstance(part, _JOINS), script.ancestors(node)))
+    whole = next((part for part in reversed(joined) if isinstance(part, ast.expr)), node)
     project = script.project
     match script.parent(whole):
         case ast.Assign(targets=[ast.Attribute(attr=attr)]):
@@ -169,6 +172,8 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
                     return True
             case ast.If():
                 return _branches(script, node, around)
+            case ast.Match(subject=subject) if child is subject:
+                return any(_are_kernels(script, case.body) for case in around.cases)
             case ast.Assign(targets=targets, value=value) if not isinstance(value, ast.IfExp):
                 return any(_KERNELS.search(ast.unparse(target)) for target in targets)
             case ast.AnnAssign(target=target, value=value) if not isinstance(value, ast.IfExp):
@@ -207,7 +212,13 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
         return True
     if is_chosen_in(script, branch, bool(denied)):
         return True
+    if _has_an_alternative(branch) and _GRAPHS.search(_text(script, branch.body)):
+        return not denied
     return _are_kernels(script, branch.body) or hands_to_an_extension(script, node, branch.body)
+
+
+def _has_an_alternative(branch: ast.If) -> bool:
+    return bool(branch.orelse) or isinstance(branch.body[-1], (ast.Return, ast.Continue))
 
 
 def _adds_an_index(statement: ast.stmt) -> bool:
@@ -392,7 +403,11 @@ def is_among_kernels(script: ParsedFile, node: ast.expr) -> bool:
         return True
     if _DEFINED.search(script.source.text) and _MOVES.search(text) is None:
         return True
-    classes = (a for a in script.ancestors(function) if isinstance(a, ast.ClassDef))
+    classes = [a for a in script.ancestors(function) if isinstance(a, ast.ClassDef)]
+    if classes and is_answer(script, node) is not None:
+        methods = [each for each in classes[0].body if isinstance(each, ast.FunctionDef)]
+        if any(map(_holds_kernels, methods)):
+            return True
     bases = (script.dotted(base) for each in classes for base in each.bases)
     return "torch.autograd.Function" in bases and bool(_LOADED.search(script.source.text))
 
