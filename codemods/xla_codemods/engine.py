@@ -427,7 +427,8 @@ class _Dispatch:
         local = _imported_as(index, ends)
         names: list[tuple[ast.expr, Scope]] = []
         if local:
-            names += [(n, s) for n, s in index.of(ast.Name) if n.id in local]
+            loads = ((n, s) for n, s in index.of(ast.Name) if isinstance(n.ctx, ast.Load))
+            names += [(n, s) for n, s in loads if n.id in local]
         names += [
             (n, s) for n, s in index.of(ast.Attribute) if n.attr in ends or script.is_handed_on(n)
         ]

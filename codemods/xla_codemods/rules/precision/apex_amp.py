@@ -298,9 +298,12 @@ def missed(script: Script) -> Iterator[Finding]:
     """`if not HAVE_APEX: raise ...`, and other tests whether there is apex."""
     if script.project.has("apex"):
         return
-    refused = {}
+    refused: dict[ast.expr, ast.stmt] = {}
     for statement, test in complaints(script.index, "apex"):
+        is_known = statement in refused.values()
         refused[test.node] = statement
+        if is_known:
+            continue
         message = "XLA hosts do not have apex, so the script raises the error: remove it"
         yield RULE.finding(script, statement.test, message, remove(statement))
     for test in tests(script.index, "apex"):

@@ -53,6 +53,8 @@ def script(imports: str, asked: str, amp: str = "apex.amp") -> str:
         (AMP, 'if amp is None:\n    print("no apex")\n    sys.exit(1)\n', "amp"),
         (FLAG, "if not HAS_APEX:\n    parser.error('apex is needed')\n", "amp"),
         (FLAG, "assert HAS_APEX or args.amp != 'apex'\n", "amp"),
+        (FLAG, 'if not HAS_APEX or not _is_package_available("apex"):\n' + RAISES, "amp"),
+        ("import apex\n", 'assert RequirementCache("apex>=0.1")\n', "apex.amp"),
         (
             'HAS_APEX = importlib.util.find_spec("apex") is not None\n',
             "from apex import amp\nif not HAS_APEX:\n    sys.exit('apex is needed')\n",
@@ -92,6 +94,7 @@ def test_a_flag_stays_if_apex_is_still_used() -> None:
         'if "apex" in sys.modules:\n    args.amp = "apex"\nelse:\n    raise SystemExit\n',
         'args.amp = "apex" if "apex" in sys.modules else "none"\n',
         'if "apex" not in sys.modules:\n    args.amp = "none"\n',
+        'if (found := sys.modules.get("apex")) is None:\n    raise SystemExit\n',
     ],
 )
 def test_the_import_stays_if_the_answer_chooses_what_runs(asked: str) -> None:
@@ -129,3 +132,13 @@ def test_tests_for_what_apex_itself_does_are_not_reported() -> None:
         'if is_apex_available():\n    print("apex")\n'
     )
     assert not any("test for apex" in f.message for f in check(source.encode()))
+
+
+def test_a_name_that_stands_in_for_a_missing_package_is_no_use_of_it() -> None:
+    fallback = "    amp, ApexDDP, FusedAdam = None, None, None\n"
+    imports = (
+        "try:\n    from apex import amp\n    from apex.optimizers import FusedAdam\n"
+        "    from apex.parallel import DistributedDataParallel as ApexDDP\n"
+        "except ImportError:\n"
+    )
+    assert fallback in migrated(script(imports + fallback, "", "amp"))

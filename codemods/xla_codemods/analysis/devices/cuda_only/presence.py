@@ -16,6 +16,12 @@ from ...scopes import Binding, Scope, resolve
 from ...syntax import caught, is_elif, is_pure, name_of, packages
 
 _QUESTION = Pattern(r"^(?:is|has)_\w+_(?:available|installed)$")
+# Functions that are asked for a package by its name: `_is_package_available("apex")`.
+_LOOKUP = Pattern(
+    r"^find_spec$|^_?(?:is|has|have)_(?:\w+_)?(?:available|installed|package|module)$"
+    r"|^_?(?:(?:is|package|module)_?)?(?:installed|available|exists)$|^RequirementCache$",
+    re.IGNORECASE,
+)
 _FLAG = Pattern(r"^_?(?:has|is|have)_|_(?:available|installed)$", re.IGNORECASE)
 _EXITS = frozenset({"exit", "quit", "_exit", "error"})
 _LOGS = frozenset({"print", "warn", "warning", "info", "error", "critical", "log"})
@@ -56,11 +62,15 @@ def tests(index: Index, package: str) -> Iterator[Presence]:
 
 def complaints(index: Index, package: str) -> Iterator[tuple[ast.If | ast.Assert, Presence]]:
     """Yield the statements that only raise, or end the program, if `package` is missing: `if not HAS_APEX: raise ...`."""
-    for test in tests(index, package):
+    found = list(tests(index, package))
+    answers = {test.node: test.answer for test in found}
+    for test in found:
         match statement := index.statement(test.node):
-            case ast.Assert(test=condition) if _result(condition, test) is True:
+            case ast.Assert(test=condition) if _result(condition, answers) is True:
                 yield statement, test
-            case ast.If(test=condition, body=body, orelse=[]) if _result(condition, test) is False:
+            case ast.If(test=condition, body=body, orelse=[]) if (
+                test.node in walk(condition) and _result(condition, answers) is False
+            ):
                 if _only_refuses(body) and not is_elif(statement, index.parents):
                     yield statement, test
 
@@ -80,7 +90,9 @@ def decides(script: ParsedFile, test: Presence, package: str) -> bool:
             only_prints = all(isinstance(part, ast.stmt) and _logs(part) for part in parts)
             return not only_prints and not any(_uses(script, part, package) for part in parts)
         is_bool = isinstance(ancestor, ast.Call) and name_of(ancestor.func) == "bool"
-        if not is_bool and not isinstance(ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare)):
+        if not is_bool and not isinstance(
+            ancestor, (ast.BoolOp, ast.UnaryOp, ast.Compare, ast.NamedExpr)
+        ):
             return False
     return False
 
@@ -157,7 +169,7 @@ def _asks_for_package(call: ast.Call, package: str) -> bool:
         case []:
             return package in last and _QUESTION.search(last) is not None
         case [ast.Constant(value=str(value))]:
-            return last == "find_spec" and value.partition(".")[0] == package
+            return _LOOKUP.search(last) is not None and re.split(r"\W", value)[0] == package
     return False
 
 
@@ -211,11 +223,11 @@ def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
     return False
 
 
-def _result(condition: ast.expr, test: Presence) -> bool | None:
+def _result(condition: ast.expr, answers: dict[ast.expr, bool]) -> bool | None:
     """Return the result of `condition` if the package is installed, None if it depends on more."""
-    if condition is not test.node and not is_pure(condition):
+    if condition not in answers and not is_pure(condition, answers.__contains__):
         return None
-    return settled(condition, lambda part: test.answer if part is test.node else None)
+    return settled(condition, answers.get)
 
 
 _OF_TORCH = frozenset({"torch", "torch_xla", "torchvision"})
