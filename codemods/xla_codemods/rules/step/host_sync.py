@@ -325,7 +325,8 @@ _REDUCTIONS = frozenset({"max", "mean", "min", "sum"})
 # What makes a number of a number, and what takes one for a size.
 _NUMBERS = frozenset("ceil floor int max min round".split())
 _SIZED = frozenset(
-    "arange empty expand full narrow new_zeros ones pad put range repeat reshape split tile topk view zeros".split()
+    "arange empty expand eye full narrow new_zeros ones pad put rand randint randn randperm range repeat reshape split"
+    " tile topk view zeros".split()
 )
 
 
@@ -566,7 +567,7 @@ def _is_a_size(script: Script, node: ast.AST) -> bool:
     """
     reached = reach([node], lambda each: _named_uses(script, _taker(script, each)))
     takers = (_taker(script, each) for each in reached)
-    return isinstance(node, ast.Slice) or any(map(_is_sized_by, takers))
+    return _is_sized_by(node) or any(map(_is_sized_by, takers))
 
 
 def _is_sized_by(taker: ast.AST | None) -> bool:

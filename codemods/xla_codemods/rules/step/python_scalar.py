@@ -205,7 +205,7 @@ def _is_drawn(script: Script, test: ast.expr) -> bool:
     """Return True if a number that is drawn decides `test`, also through names: `force = random.random() < ratio`."""
 
     def step(node: ast.expr) -> list[ast.expr]:
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) or (isinstance(node, ast.Attribute) and node.attr == "shape"):
             return []
         if isinstance(node, ast.Name):
             return [b.whole for b in script.reaching(node) if b.whole is not None]

@@ -245,6 +245,30 @@ for x in batches:
     assert found(source) == lines
 
 
+@pytest.mark.parametrize(
+    ("returned", "mask", "lines"),
+    [
+        ('{"image": y, "seen": y > 0}', 'out["seen"]', [9]),
+        ("dict(image=y, seen=y.gt(0) & (y < 2))", 'out["seen"]', [9]),
+        ('{"image": y, "seen": y.argmax(1)}', 'out["seen"]', []),
+        ('{"image": y, "seen": y > 0}', 'out["image"].argmax(1)', []),
+    ],
+)
+def test_a_mask_in_a_dictionary(returned: str, mask: str, lines: list[int]) -> None:
+    source = f"""import torch
+net = torch.nn.Linear(4, 4).cuda()
+def render(x):
+    y = net(x)
+    return {returned}
+for x in batches:
+    out = render(x.cuda())
+    image, mask = out["image"], {mask}
+    loss = image[mask].std()
+    loss.backward()
+"""
+    assert found(source) == lines
+
+
 def test_a_mask_that_is_computed_from_itself() -> None:
     source = """import torch
 net = torch.nn.Linear(4, 4).cuda()

@@ -162,6 +162,7 @@ def test_a_step_that_is_chosen_by_chance_is_found(test: str) -> None:
         "n = random.random()\nloss = model(x).mean() * n",
         "loss = model(x * random.random()).mean()\nif cfg.flip(loss):\n    x = x.flip(-1)",
         "if cfg.flip:\n    x = x.flip(-1)\nloss = model(x).mean()",
+        "y = torch.rand(8, 3)\nif y.shape[0] > 4:\n    x = x.flip(-1)\nloss = model(x).mean()",
     ],
 )
 def test_what_chance_does_not_choose_in_a_graph(body: str) -> None:

@@ -492,3 +492,27 @@ def train(net, loader, optimizer):
         optimizer.step()
 """
     assert (11, "XLA503") in findings(source)
+
+
+@pytest.mark.parametrize(
+    ("size", "times"),
+    [
+        ("torch.zeros(n)", 1),
+        ("torch.ones((4, 2 * n), device='cuda')", 1),
+        ("torch.arange(n, device=x.device)", 1),
+        ("x.expand(n, 3)", 1),
+        ("x.narrow(0, 0, n)", 1),
+        ("x.topk(n)", 1),
+        ("torch.full((4,), n)", 0),
+        ("x.view(*n.shape)", 0),
+        ("x.masked_fill(x > 0, n)", 0),
+        ("grid.view(n)", 0),  # an object of the script
+    ],
+)
+def test_sizes_that_are_tensors(size: str, times: int) -> None:
+    source = (
+        "import torch\ndef train(model, optimizer, batches, grid):\n    for x in batches:\n"
+        "        x = x.cuda()\n        n = (x > 0).sum()\n"
+        f"        y = {size}\n        model(x).mean().backward()\n        optimizer.step()\n"
+    )
+    assert [c for _, c in findings(source)].count("XLA503") == times

@@ -16,6 +16,7 @@ from ...nodes import walk
 from ...once import once
 from ...script import Script
 from ...syntax import is_literal, is_off, keyword, name_of, unparsed
+from ..shapes.sizes import sizes_in
 from ..tensors.device_tensors import holds_device_tensors, is_device_tensor, may_be_read
 from ..tensors.given import is_one_number_of_what_is_given, is_reduced_from_what_is_given
 from ..tensors.losses import is_handed_numbers_alone
@@ -274,6 +275,8 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             yield f"`{unparsed(func)}` reads from the device"
     elif tests_each(script, call):
         yield f"`{name_of(func)}` of tensors reads each of them from the device"
+    elif _has_a_size_on_the_device(script, call, dotted):
+        yield "a size that is a tensor is read from the device"
     elif isinstance(func, ast.Name) and scope.find(func.id) is None:
         match call:
             case ast.Call(func=ast.Name(id="map"), args=[called, several]):
@@ -301,6 +304,14 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
         elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
+
+
+def _has_a_size_on_the_device(script: Script, call: ast.Call, dotted: str | None) -> bool:
+    """Return True for `torch.zeros(mask.sum())`, and `x.expand(n, 3)` of a tensor `x`."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if owner is None or not (dotted or script.value(owner).has(TENSOR)):
+        return False
+    return any(is_device_tensor(script, size) for size in sizes_in(script, call))
 
 
 def _read_by_lambda(script: Script, call: ast.Call) -> ast.expr | None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from ....flow.calls import passed
 from ....flow.closure import all_ends, ends, without_fault
+from ....flow.containers import held
 from ....flow.edges import sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
@@ -43,6 +44,8 @@ def _mask_parts(script: Script, node: ast.expr) -> Sequence[ast.expr]:
             return [left, right]
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:
             return [] if _is_truth(script, node) else [owner]
+        case ast.Subscript(value=whole, slice=ast.Constant(value=str(key))):
+            return held(script, whole, key) or [whole]
         case ast.Subscript(value=whole) | ast.Attribute(value=whole, attr="T" | "data" | "mT"):
             return [whole]
         case ast.Name():

@@ -63,7 +63,7 @@ def _changing_sizes(script: Script) -> Iterator[Size]:
     for node in in_each_step(script):
         if not isinstance(node, (ast.Call, ast.Subscript)):
             continue
-        for size in _sizes_in(script, node):
+        for size in sizes_in(script, node):
             variation = sizes.variation(size)
             if variation and _is_on_the_device(script, node):
                 key = (script.function(node), ast.unparse(size), sizes.loop_line(node))
@@ -77,10 +77,10 @@ def has_changing_length(script: Script, node: ast.Subscript) -> bool:
     """Return True if the length of the slice `node` of a tensor changes between steps: `x[: self.position]`."""
     if node not in in_each_step(script) or not script.on_accelerator(node.value):
         return False
-    return any(map(script.cached(Sizes).variation, _sizes_in(script, node)))
+    return any(map(script.cached(Sizes).variation, sizes_in(script, node)))
 
 
-def _sizes_in(script: Script, node: ast.Call | ast.Subscript) -> Iterator[ast.expr]:
+def sizes_in(script: Script, node: ast.Call | ast.Subscript) -> Iterator[ast.expr]:
     """Yield the expressions that say how large the tensor `node` is."""
     match node:
         case ast.Call():
