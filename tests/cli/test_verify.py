@@ -219,7 +219,7 @@ def test_each_step_is_taken_from_the_originals_weights_where_that_is_asked_for(
         ([1.0, 0.9, 0.8, 0.7, 0.6, 0.5], []),
         ([1.0, 0.9, 0.8001, 0.7, 0.6, 0.5], FOLLOWED + EXACT),
         ([1.0, 0.9, 0.95, 0.7, 0.6, 0.5], FOLLOWED),  # within one step, that is no rounding
-        ([1.0001, 0.9, 0.8, 0.7, 0.6, 0.5], FOLLOWED + EXACT),
+        ([1.0001, 0.9, 0.8, 0.7, 0.6, 0.5], EXACT),  # the first step alone, in float64, differs
         ([1.2, 0.9, 0.8, 0.7, 0.6, 0.5], []),  # at once: no training has amplified it
     ],
 )
@@ -249,7 +249,7 @@ def test_what_agrees_in_float64_is_compared_with_errors_in_every_operation(
     monkeypatch.setattr(proof, "observe", observe)
     (here / "train.py").write_text(SCRIPT)
     result = run("verify", "train.py")
-    assert more_runs(calls) == [*FOLLOWED, *EXACT, "reference follow errors"]
+    assert more_runs(calls) == [*EXACT, *FOLLOWED, *EXACT, "reference follow errors"]
     assert result.code == 0, result.out
     assert "0.2 times what errors of 1e-05 in every operation" in result.out
 

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from tests.verify.traces import run
-from xla_migrate.verify.judge import untracked_state
-from xla_migrate.verify.judge.state_writes import of_tensor
+from xla_migrate.verify.judge.state import untracked
+from xla_migrate.verify.judge.state.writes import of_tensor
 from xla_migrate.verify.judge.trace import Movement, Write, read
 from xla_migrate.verify.observe.process import records, where
 from xla_migrate.verify.observe.training import writes
@@ -104,7 +104,7 @@ def test_the_verdict_has_the_line(tmp_path: Path) -> None:
         one.project = tmp_path
         one.traces[0].untracked[name] = Movement(times, times, 0.0)
         one.traces[0].writes[name] = [Write(("train.py:3",), int(times))]
-    (found,) = untracked_state.judge(*runs, 1e-5, runs)
+    (found,) = untracked.judge(*runs, 1e-5, runs)
     assert found.status == "failed"
     assert found.where == "train.py:3"
     assert found.detail.endswith(

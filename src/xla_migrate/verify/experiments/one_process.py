@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..judge.details import Details
 from ..judge.observed import ObservedRun
 from ..judge.trace import OptimizerStep, Parameter, Trace
 
@@ -52,7 +53,12 @@ def _shapes(trace: Trace) -> dict[int, list[tuple[int, ...]]]:
 
 
 def _silent(trace: Trace) -> Trace:
-    return replace(trace, printed=None)
+    """Return the process without what is one share of the whole: printed numbers and data."""
+    return replace(trace, printed=None, details=_without_data(trace.details))
+
+
+def _without_data(details: Details) -> Details:
+    return replace(details, batches={}, inputs={})
 
 
 def _with_mean_losses(traces: Sequence[Trace]) -> Trace:

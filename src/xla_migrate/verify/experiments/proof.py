@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..judge.compare import Comparison, compare
+from ..judge.course import other_step_at
 from ..judge.divergence import Quantity
 from ..judge.failures import Failure, Fault
 from ..judge.float64_check import Float64Runs, divergence
@@ -21,7 +22,7 @@ from ..judge.tolerances import R_BY_CHANCE, relative
 from ..observe.plan import Arithmetic, Precision, Suspect
 from ..recordings import half_precision
 from ..recordings.located import Culprit, Located, located, operation
-from ..recordings.ordered import is_to_locate
+from ..recordings.ordered import is_to_locate, without_consequences
 from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
 from .one_process import comparable
@@ -31,6 +32,7 @@ from .run import run as observe
 from .workspace import mark
 
 DETAILS = 2  # steps of which modules and updates are recorded
+BATCHES = 200  # of each data loader that are compared
 CLOCK_RATE = 10_000  # milliseconds become seconds, even of a number without decimals
 # For a run's name, what is called with how far it is, a few times a second; and with None at its end.
 Shower = Callable[[str], Callable[[Progress | None], None]]
@@ -73,6 +75,7 @@ class RunAgain:
         timeout: float | None = None,
         clock_rate: int = 1,
         suspect: Suspect | None = None,
+        steps: int | None = None,
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         if self.untold:
@@ -87,7 +90,7 @@ class RunAgain:
             precision=precision or request.precision,
             folder=self.base / name.replace(" ", "-"),
             progress=show,
-            steps=min(details, request.steps) if details else request.steps,
+            steps=min(steps or details or request.steps, request.steps),
             dropout=request.dropout,
             nproc=1 if drives_all else request.nproc,
             devices=request.nproc,
@@ -100,7 +103,8 @@ class RunAgain:
             arithmetic=arithmetic,
             roughness=roughness,
             shake=shake,
-            batches=details,
+            batches=BATCHES,
+            inputs=bool(details),
             details=details,
             clock_rate=clock_rate,
             suspect=suspect,
@@ -149,7 +153,8 @@ def compared(
         comparison, parted = _compared(request, base, run)
         if _is_to_locate(comparison):
             comparison.verdicts += _located(run, parted or _in_detail(run))
-        return comparison
+        is_from_the_start = comparison.divergence is None or comparison.divergence.event >= 0
+        return without_consequences(comparison) if is_from_the_start else comparison
 
 
 def _is_to_locate(comparison: Comparison) -> bool:
@@ -263,8 +268,12 @@ def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, 
     if as_many and _is_to_shake(comparison):
         more.shaken = [_shaken(seed, run) for seed in _SHAKES]
     details = _in_detail(run) if _parts_at_once(comparison, request) else None
-    if details is not None and details.located is not None and details.located.is_certain:
-        return judged() if more != MoreRuns() else comparison, details
+    if details is not None:
+        is_certain = details.located is not None and details.located.is_certain
+        if as_many and not is_certain and _parted_at(comparison) == 0:
+            more.exact = _first_step_exactly(request, run)
+        if is_certain or more.exact is not None:
+            return judged() if more != MoreRuns() else comparison, details
     if _is_to_repeat(comparison, request):
         again = run("original, other clock", clock_rate=CLOCK_RATE)
         if again.failure is None:
@@ -278,6 +287,8 @@ def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, 
         if again.failure is None and following.failure is None:
             more.followed = again, following
             again_judged = judged()
+            if _has_other_data(again_judged):
+                return again_judged, details
             if _may_be_rounding(again_judged) or _prints_otherwise(again_judged):
                 more.exact = _exactly(request, own, run)
     return judged() if more != MoreRuns() else comparison, details
@@ -289,6 +300,15 @@ def _shaken(seed: int, run: RunAgain) -> tuple[ObservedRun, ObservedRun, Observe
         run(f"original, weights changed {seed}", shake=seed),
         run(f"migrated, weights changed {seed}", migrated=True, shake=seed),
     )
+
+
+def _first_step_exactly(request: Request, run: RunAgain) -> Float64Runs | None:
+    """The first step in float64, from the same initial weights; None if it does not differ."""
+    reference = run("original in float64, first step", arithmetic="float64", steps=1)
+    target = run("migrated in float64, first step", migrated=True, arithmetic="float64", steps=1)
+    found = Float64Runs(reference, target)
+    is_other = not found.failed and divergence(found, request.tolerance) is not None
+    return found if is_other else None
 
 
 def _exactly(request: Request, kept: list[Path], run: RunAgain) -> Float64Runs:
@@ -332,13 +352,31 @@ def _fits(reference: ObservedRun, place: Path) -> bool:
 
 def _is_to_follow(comparison: Comparison, request: Request) -> bool:
     """True if rounding that this training amplifies may be why the runs part."""
-    if request.precision != "float32" or not comparison.could_run:
+    if request.precision != "float32" or not comparison.could_run or _is_certain(comparison):
         return False
     found = comparison.divergence
     late = found is not None and found.step > 1 and found.quantity in _ROUNDED
     if request.amplification or late or _may_be_rounding(comparison):
         return True
     return found is None and _prints_otherwise(comparison)
+
+
+def _is_certain(comparison: Comparison) -> bool:
+    """True if no rounding explains the first difference: other steps, or other data before the first step."""
+    found = comparison.divergence
+    if found is None:
+        return False
+    other_step = other_step_at(comparison.reference, comparison.target)
+    has_other_steps = other_step is not None and other_step <= found.event
+    return has_other_steps or (found.event == 0 and _has_other_data(comparison))
+
+
+def _parted_at(comparison: Comparison) -> int | None:
+    return None if comparison.divergence is None else comparison.divergence.event
+
+
+def _has_other_data(comparison: Comparison) -> bool:
+    return any(v.name == Check.SAME_DATA for v in comparison.failed)
 
 
 def _parts_at_once(comparison: Comparison, request: Request) -> bool:
@@ -350,7 +388,7 @@ def _parts_at_once(comparison: Comparison, request: Request) -> bool:
 def _is_to_repeat(comparison: Comparison, request: Request) -> bool:
     """True if what is printed differs, and that alone: it may be a time."""
     alike = comparison.divergence is None or _is_to_follow(comparison, request)
-    return alike and _prints_otherwise(comparison)
+    return alike and _prints_otherwise(comparison) and not _has_other_data(comparison)
 
 
 def _prints_otherwise(comparison: Comparison) -> bool:

@@ -44,6 +44,7 @@ def run(
     explain: bool = False,
     watch: bool = True,
     batches: int = 0,
+    inputs: bool = True,
     details: int = 0,
     clock_rate: int = 1,
     suspect: Suspect | None = None,
@@ -82,6 +83,7 @@ def run(
         explain: find out what made a target compile again (slower; `compare(explained=...)`).
         watch: False runs the script alike but without looking at it, to measure what looking costs.
         batches: how many batches of each data loader to summarise (`observe.details`).
+        inputs: with `batches`, also summarise what the script passes to its models.
         details: steps of which to record modules and updates.
         clock_rate: how fast the script's clocks run (`compare(repeated=...)`).
         suspect: a call of a module to look at closely, with `details`.
@@ -126,6 +128,7 @@ def run(
         explain=explain,
         watch=watch,
         batches=batches,
+        inputs=inputs,
         details=details,
         clock_rate=clock_rate,
         suspect=suspect,

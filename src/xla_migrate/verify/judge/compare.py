@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from . import bf16, float64_check, graph_count, printed, untracked_state
+from . import bf16, float64_check, graph_count, printed, same_data
 from .course import same_course, without_left_passes
 from .divergence import Divergence, Quantity, first_divergence
 from .float64_check import Float64Runs
@@ -14,6 +14,7 @@ from .judgement import OF_SPEED, Check, Judgement, Status
 from .observed import ObservedRun
 from .performance import verdicts as performance
 from .performance.step_times import StepFigures
+from .state import untracked
 from .tensors import TensorComparison, compare_tensors
 from .tolerances import METRIC, relative
 from .trace import OptimizerStep, Trace
@@ -119,7 +120,8 @@ def compare(
         followed: the reference once more with `keep`, and the target once more with `follow`: the
             numbers are judged by these two, so that rounding which training amplifies is not held
             against the target.
-        exact: with `followed`, the same steps in float64, which tell rounding from faults (`exactly`).
+        exact: the same steps in float64, which tell rounding from faults (`float64_check`). Without `followed`, they
+            are the first steps from the same initial weights, and have to differ.
         explained: the target's second run with `explain`: reports why it compiled again.
         written: second runs of both with `explain`: report where other state is written.
         repeated: the same script twice, the second time with `clock_rate`: the numbers that it then prints
@@ -146,12 +148,11 @@ def compare(
         _judge_bf16(out, [(fp32, reference, target), *shaken])
     else:
         _judge_losses(out, tolerance, followed)
-        if followed is not None and exact is not None and out.verdicts[-1].status is Status.FAILED:
-            _judge_exactly(out, tolerance, followed, exact)
+        if exact is not None and out.verdicts[-1].status is Status.FAILED:
+            _judge_exactly(out, tolerance, followed or (reference, target), exact)
+    out.verdicts[:0] = _judge_data(out, followed or (reference, target))
     if fp32 is None:
-        out.verdicts += untracked_state.judge(
-            *(followed or (reference, target)), tolerance, written
-        )
+        out.verdicts += untracked.judge(*(followed or (reference, target)), tolerance, written)
         out.verdicts += _judge_printed(reference, target, tolerance, followed, exact, repeated)
     if metric is not None:
         out.verdicts.append(_judge_metric(metric, reference, target))
@@ -164,6 +165,19 @@ def compare(
             for trace in explained.traces[:1]
         ]
     return out
+
+
+def _judge_data(out: Comparison, runs: tuple[ObservedRun, ObservedRun]) -> list[Judgement]:
+    """Return the verdict on the data up to the first difference, once the numbers are judged."""
+    until = None if out.divergence is None else out.divergence.event
+    found = same_data.judge(*runs, until)
+    numbers = [v for v in out.verdicts if v.name in (Check.NUMBERS, Check.BF16)]
+    if found is None:
+        return []
+    if found.status is Status.FAILED and all(v.status is Status.OK for v in numbers):
+        detail = f"{found.detail}; the losses agree nevertheless"
+        return [replace(found, status=Status.NOT_JUDGED, detail=detail)]
+    return [found]
 
 
 def _pairs(reference: Trace, target: Trace) -> list[tuple[OptimizerStep, OptimizerStep]]:
@@ -319,7 +333,7 @@ def _judge_printed(
     pairs = [(reference, target)]
     if followed is not None:
         pairs.append(followed)
-    if exact is not None and exact.failed is None:
+    if followed is not None and exact is not None and exact.failed is None:
         pairs.append((exact.reference, exact.target))
     found: Judgement | None = None
     for pair in pairs:

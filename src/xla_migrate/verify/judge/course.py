@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .judgement import Check, Judgement, Status
 from .observed import ObservedRun
 from .trace import OptimizerStep, Trace
@@ -18,12 +20,18 @@ def same_course(reference: ObservedRun, target: ObservedRun) -> Judgement:
     for a, b in zip(reference.traces, target.traces, strict=True):
         found = _first_other_step(a, b)
         if found is not None:
-            return Judgement(Check.SAME_STEPS, Status.FAILED, *found)
+            return Judgement(Check.SAME_STEPS, Status.FAILED, found.detail, found.where)
         if len(a.steps) != len(b.steps):
             detail = f"the original took {len(a.steps)} optimizer steps, the migrated script {len(b.steps)}"
             return Judgement(Check.SAME_STEPS, Status.FAILED, detail)
     detail = f"{len(reference.steps)} optimizer steps in both"
     return Judgement(Check.SAME_STEPS, Status.OK, detail)
+
+
+def other_step_at(reference: ObservedRun, target: ObservedRun) -> int | None:
+    """Return the event of the first step that only one of them takes, or None."""
+    found = [_first_other_step(a, b) for a, b in zip(reference.traces, target.traces, strict=False)]
+    return min((one.event for one in found if one is not None), default=None)
 
 
 def without_left_passes(reference: ObservedRun, target: ObservedRun) -> None:
@@ -36,14 +44,20 @@ def without_left_passes(reference: ObservedRun, target: ObservedRun) -> None:
                 y.backwards, y.losses, y.left = y.backwards[y.left :], y.losses[y.left :], 0
 
 
-def _first_other_step(a: Trace, b: Trace) -> tuple[str, str] | None:
-    """(what differs, `file:line`) of the first step that another optimizer takes, or after other backward passes."""
+class _OtherStep(NamedTuple):
+    event: int
+    detail: str
+    where: str
+
+
+def _first_other_step(a: Trace, b: Trace) -> _OtherStep | None:
+    """Return the first step that another optimizer takes, or that comes after other backward passes."""
     before: OptimizerStep | None = None
     for x, y in zip(a.steps, b.steps, strict=False):
         if x.optimizer != y.optimizer or x.skipped != y.skipped:
-            return _parted(x, y), y.where
+            return _OtherStep(x.event, _parted(x, y), y.where)
         if len(x.backwards) != len(y.backwards):
-            return _other_passes(x, y, before)
+            return _OtherStep(x.event, *_other_passes(x, y, before))
         before = y
     return None
 

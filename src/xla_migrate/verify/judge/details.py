@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..observe.process.packing import unpack
 
@@ -24,6 +24,14 @@ class Field:
     shape: tuple[int, ...]
     rows: tuple[float, ...]
     integers: bool = False
+
+
+class Drawn(NamedTuple):
+    """When a batch was drawn: after how many steps, in which pass through its loader (from 1), as which of it (from 0)."""
+
+    event: int
+    turn: int
+    place: int
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,7 @@ class Details:
 
     Attributes:
         batches: by (loader, batch), both from 0.
+        drawn: when each of them was drawn; older recordings do not have it.
         inputs: what each step passed to the outermost modules, by event.
         modules: the calls of modules of the first steps, by event.
         operations: of the first steps, or of a module that was looked at closely, by event.
@@ -131,6 +140,7 @@ class Details:
     """
 
     batches: dict[tuple[int, int], list[Field]] = field(default_factory=dict)
+    drawn: dict[tuple[int, int], Drawn] = field(default_factory=dict)
     inputs: dict[int, list[Field]] = field(default_factory=dict)
     modules: dict[int, ModuleCalls] = field(default_factory=dict)
     updates: dict[int, Update] = field(default_factory=dict)
@@ -146,7 +156,10 @@ def _fields(record: dict[str, Any]) -> list[Field]:
 
 
 def _batch(details: Details, record: dict[str, Any]) -> None:
-    details.batches[record["loader"], record["batch"]] = _fields(record)
+    key = record["loader"], record["batch"]
+    details.batches[key] = _fields(record)
+    if "turn" in record:
+        details.drawn[key] = Drawn(record["event"], record["turn"], record["place"])
 
 
 def _inputs(details: Details, record: dict[str, Any]) -> None:

@@ -61,7 +61,8 @@ class RunPlan:
         shim: a Python file to execute before the script trains (the user's stand-in for data).
         explain: note what the script calls, to find what made it compile again.
         watch: whether to tap at all; without, the script only runs (benchmarks of the harness).
-        batches: how many batches of each data loader to summarise; 0: no inputs of models either.
+        batches: how many batches of each data loader to summarise; 0: no details at all.
+        inputs: whether to summarise the inputs of models too, and record the further details.
         details: steps of which to record modules and updates (`observe.details`); of the original, also the
             operations of each optimizer's first step.
         clock_rate: how fast the script's clocks run (`observe.process.other_clock`).
@@ -89,6 +90,7 @@ class RunPlan:
     explain: bool = False
     watch: bool = True
     batches: int = 0
+    inputs: bool = True
     details: int = 0
     clock_rate: int = 1
     suspect: Suspect | None = None

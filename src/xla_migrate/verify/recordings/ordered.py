@@ -7,7 +7,6 @@ from dataclasses import replace
 from ..judge.compare import Comparison
 from ..judge.divergence import Divergence, Quantity, at_the_start
 from ..judge.judgement import Check, Judgement, Status
-from . import data
 
 # Failures that explain later ones.
 _FAILURES: dict[str, str] = {
@@ -16,6 +15,7 @@ _FAILURES: dict[str, str] = {
     Check.NUMBERS: "the numbers differ",
     Check.BF16: "the numbers differ",
 }
+_NO_DATA = Judgement(Check.SAME_DATA, Status.NOT_JUDGED, "no batch was seen in both runs")
 # Verdicts that such a failure makes meaningless.
 _AFTER = {
     Check.SAME_WEIGHTS,
@@ -36,24 +36,25 @@ def in_order(comparison: Comparison, allowed: float) -> Comparison:
     """
     if not comparison.could_run:
         return comparison
-    found = comparison.divergence
-    until = None if found is None else found.event
-    batches = data.judge(comparison.reference, comparison.target, until)
-    if batches.status is Status.FAILED and _numbers_agree(comparison):
-        detail = f"{batches.detail}; the losses agree nevertheless"
-        batches = replace(batches, status=Status.NOT_JUDGED, detail=detail)
     weights, start = _weights(comparison, allowed)
-    verdicts, failed = [batches, weights, *comparison.verdicts], ""
+    others = [v for v in comparison.verdicts if v.name != Check.SAME_DATA]
+    data = [v for v in comparison.verdicts if v.name == Check.SAME_DATA] or [_NO_DATA]
+    found = start if weights.status is Status.FAILED else comparison.divergence
+    ordered = replace(comparison, verdicts=[*data, weights, *others], divergence=found)
+    return without_consequences(ordered)
+
+
+def without_consequences(comparison: Comparison) -> Comparison:
+    """Return the comparison without a verdict on what other data, weights or numbers explain."""
+    verdicts, failed = list(comparison.verdicts), ""
     for at, verdict in enumerate(verdicts):
         if failed and verdict.name in _AFTER:
             detail = f"not judged: {failed}"
             verdicts[at] = replace(verdict, status=Status.NOT_JUDGED, detail=detail, where="")
         elif verdict.status is Status.FAILED:
             failed = failed or _FAILURES.get(verdict.name, "")
-    if batches.status is Status.FAILED:
-        found = None
-    elif weights.status is Status.FAILED:
-        found = start
+    has_other_data = any(v.name == Check.SAME_DATA for v in comparison.failed)
+    found = None if has_other_data else comparison.divergence
     return replace(comparison, verdicts=verdicts, divergence=found)
 
 
@@ -65,11 +66,6 @@ def is_to_locate(comparison: Comparison) -> bool:
     if found is not None and found.quantity is Quantity.NO_GRADIENT:
         return False
     return bool(names & {Check.NUMBERS, Check.BF16}) and not explained
-
-
-def _numbers_agree(comparison: Comparison) -> bool:
-    judged = [v for v in comparison.verdicts if v.name in (Check.NUMBERS, Check.BF16)]
-    return bool(judged) and all(v.status is Status.OK for v in judged)
 
 
 def _weights(comparison: Comparison, allowed: float) -> tuple[Judgement, Divergence | None]:

@@ -24,7 +24,9 @@ def install(patches: Patches, plan: RunPlan, tap: Any, redirected: bool) -> None
     """
     if not plan.batches:
         return
-    batches.install(patches, plan.batches)
+    batches.install(patches, plan.batches, lambda: tap.events)
+    if not plan.inputs:
+        return
     on_cuda = plan.side == "reference" and not redirected and torch.cuda.is_available()
     inputs.use_full_precision(on_cuda and plan.precision == "float32")
     entered: list[calls.Entered] = [inputs.entered]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from . import state_writes
-from .judgement import Check, Judgement, Status
-from .observed import ObservedRun
-from .trace import Movement
+from ..judgement import Check, Judgement, Status
+from ..observed import ObservedRun
+from ..trace import Movement
+from . import writes
 
 _COUNT = "num_batches_tracked"
 _SHARE = 0.1  # of the way that a tensor has moved: what is lost or doubled is all of it
@@ -31,7 +31,7 @@ def judge(
     """
     found = _state(reference, target, allowed)
     if found is not None and found[0] and written is not None:
-        found = found[0], _with_line(found[1], state_writes.of_tensor(found[0], *written))
+        found = found[0], _with_line(found[1], writes.of_tensor(found[0], *written))
     state = [] if found is None else [found[1]]
     return [*state, *_precision(reference, target)]
 

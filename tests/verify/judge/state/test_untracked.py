@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from tests.verify.traces import run
-from xla_migrate.verify.judge import untracked_state
 from xla_migrate.verify.judge.compare import compare
 from xla_migrate.verify.judge.judgement import Judgement
 from xla_migrate.verify.judge.observed import ObservedRun
+from xla_migrate.verify.judge.state import untracked
 from xla_migrate.verify.judge.trace import Movement, read
 from xla_migrate.verify.observe.numerics import precision
 from xla_migrate.verify.observe.process import records
@@ -32,7 +32,7 @@ def moving(moved: Movement | None, side: str = "target", **changes: object) -> O
 
 
 def state(moved: Movement | None) -> Judgement | None:
-    found = untracked_state.judge(moving(EMA, "reference"), moving(moved), 1e-5)
+    found = untracked.judge(moving(EMA, "reference"), moving(moved), 1e-5)
     return next((v for v in found if v.name == "other state"), None)
 
 
@@ -60,7 +60,7 @@ def test_a_mean_that_follows_a_bias_before_the_norm(variance: Movement | None, s
     other = {"norm.running_mean": Movement(-0.05, 0.9, 4.0)}
     other |= {} if variance is None else {"norm.running_var": variance}
     sides = run(side="reference", untracked=moved), run(side="target", untracked=other)
-    found = [v for v in untracked_state.judge(*sides, 1e-5) if v.name == "other state"]
+    found = [v for v in untracked.judge(*sides, 1e-5) if v.name == "other state"]
     assert [v.status for v in found] == [status]
 
 
@@ -69,7 +69,7 @@ def test_a_mean_that_is_never_updated_is_a_difference() -> None:
     moved = {"norm.running_mean": EMA, "norm.running_var": variance}
     other = {"norm.running_mean": Movement(0.0, 0.0, 4.0), "norm.running_var": variance}
     sides = run(side="reference", untracked=moved), run(side="target", untracked=other)
-    found = [v for v in untracked_state.judge(*sides, 1e-5) if v.name == "other state"]
+    found = [v for v in untracked.judge(*sides, 1e-5) if v.name == "other state"]
     assert [v.status for v in found] == ["failed"]
 
 
@@ -86,9 +86,7 @@ def test_state_that_only_one_has_is_not_compared() -> None:
 def test_what_does_not_move_is_alike() -> None:
     still = Movement(0.0, 0.0, 4.0)
     assert (
-        untracked_state.judge(moving(still, "reference"), moving(Movement(1e-6, 0, 4.0)), 1e-5)[
-            0
-        ].status
+        untracked.judge(moving(still, "reference"), moving(Movement(1e-6, 0, 4.0)), 1e-5)[0].status
         == "ok"
     )
 
@@ -96,7 +94,7 @@ def test_what_does_not_move_is_alike() -> None:
 def test_masks_of_infinities_are_alike() -> None:
     nan = float("nan")
     mask = Movement(nan, nan, float("inf"))
-    assert untracked_state.judge(moving(mask, "reference"), moving(mask), 1e-5)[0].status == "ok"
+    assert untracked.judge(moving(mask, "reference"), moving(mask), 1e-5)[0].status == "ok"
 
 
 def test_half_precision_that_only_the_migrated_script_asks_for_fails() -> None:
@@ -195,10 +193,10 @@ def test_a_batch_norm_that_trains_where_it_did_not_is_told() -> None:
     name = "Net.bn.num_batches_tracked"
     theirs = run(untracked={name: Movement(18.0, 18.0, 0.0)})
     ours = run(side="target", untracked={name: Movement(24.0, 24.0, 0.0)})
-    (found,) = untracked_state.judge(theirs, ours, 1e-5)
+    (found,) = untracked.judge(theirs, ours, 1e-5)
     assert found.status == "failed"
     assert found.detail.startswith("Net.bn has normalized 18 batches in training mode in the")
-    assert untracked_state.judge(theirs, theirs, 1e-5)[0].status == "ok"
+    assert untracked.judge(theirs, theirs, 1e-5)[0].status == "ok"
 
 
 def test_a_cast_to_half_precision_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

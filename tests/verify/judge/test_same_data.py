@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xla_migrate.verify.judge.details import Details, Field
-from xla_migrate.verify.judge.judgement import Status
-from xla_migrate.verify.recordings import data
+from xla_migrate.verify.judge import same_data
+from xla_migrate.verify.judge.details import Details, Drawn, Field
+from xla_migrate.verify.judge.judgement import Judgement, Status
 
 from ..traces import run
 
@@ -25,8 +25,13 @@ def details(**changes: object) -> Details:
     return out
 
 
+def judged(reference: Details, target: Details, until: int | None = None) -> Judgement | None:
+    return same_data.judge(run(details=reference), run(side="target", details=target), until)
+
+
 def verdict(target: Details, until: int | None = None) -> tuple[Status, str]:
-    found = data.judge(run(details=details()), run(side="target", details=target), until)
+    found = judged(details(), target, until)
+    assert found is not None
     return found.status, found.detail
 
 
@@ -56,6 +61,21 @@ def test_other_samples_a_factor_and_a_shape_are_reported() -> None:
     assert "shape [4, 5] in the original, [3, 5] here" in verdict(short)[1]
 
 
+def test_a_batch_of_a_later_pass_is_named_by_its_place_in_it() -> None:
+    drawn = {(0, 0): Drawn(0, 1, 0), (0, 1): Drawn(4, 2, 0)}
+    other = details(batches={(0, 0): [field()], (0, 1): [field((6.0, 5.0, 7.0, 8.0))]})
+    found = judged(details(drawn=drawn), other)
+    assert found is not None
+    assert found.detail == "pass 2, batch 1: samples in a different order"
+
+
+def test_batches_drawn_after_the_numbers_part_are_not_blamed() -> None:
+    drawn = {(0, 0): Drawn(0, 1, 0), (0, 1): Drawn(4, 1, 1)}
+    other = details(batches={(0, 0): [field()], (0, 1): [field((6.0, 5.0, 7.0, 8.0))]})
+    statuses = [judged(details(drawn=drawn), other, until) for until in (3, 4)]
+    assert [found and found.status for found in statuses] == [Status.OK, Status.FAILED]
+
+
 def test_inputs_of_the_model_are_compared_without_a_loader() -> None:
     changed = details(inputs={0: [field((4.0, 3.0, 2.0, 1.0), name="0.0")]})
     assert verdict(changed) == (Status.FAILED, "step 1: samples in a different order")
@@ -70,13 +90,15 @@ def test_inputs_after_the_numbers_part_are_not_blamed() -> None:
 def test_a_result_that_a_second_module_is_given_is_no_data() -> None:
     computed = [field(name="0.0"), field((9.0, 9.0, 9.0, 9.0), name="1.0")]
     theirs = details(inputs={0: [field(name="0.0"), field(name="1.0")]})
-    found = data.judge(run(details=theirs), run(details=details(inputs={0: computed})))
+    found = judged(theirs, details(inputs={0: computed}))
+    assert found is not None
     assert found.status is Status.OK
     labels = [field(name="0.0"), field((9.0, 9.0, 9.0, 9.0), name="1.0", integers=True)]
     theirs = details(inputs={0: [field(name="0.0"), field(name="1.0", integers=True)]})
-    found = data.judge(run(details=theirs), run(details=details(inputs={0: labels})))
+    found = judged(theirs, details(inputs={0: labels}))
+    assert found is not None
     assert found.status is Status.FAILED
 
 
 def test_without_a_batch_in_both_nothing_is_judged() -> None:
-    assert verdict(Details())[0] is Status.NOT_JUDGED
+    assert judged(details(), Details()) is None

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..judge.details import Field
-from ..judge.judgement import Check, Judgement, Status
-from ..judge.observed import ObservedRun
-from ..judge.trace import Trace
+from .details import Drawn, Field
+from .judgement import Check, Judgement, Status
+from .observed import ObservedRun
+from .trace import Trace
 
 _ALIKE = 1e-4  # relative, of a row: another machine may round a transformation differently
 
 
-def judge(reference: ObservedRun, target: ObservedRun, until: int | None = None) -> Judgement:
-    """Return the verdict over all processes; the first batch that differs is reported.
+def judge(
+    reference: ObservedRun, target: ObservedRun, until: int | None = None
+) -> Judgement | None:
+    """Return the verdict over all processes, which names the first batch that differs; None if both runs have no batch.
 
     Args:
         reference: the original's run.
         target: the migrated script's.
-        until: the event from which the numbers differ, if any: later inputs of models may depend on it.
+        until: the event from which the numbers differ, if any: later data may depend on it.
     """
     compared = 0
     for a, b in zip(reference.traces, target.traces, strict=False):
@@ -29,22 +31,27 @@ def judge(reference: ObservedRun, target: ObservedRun, until: int | None = None)
             rank = f"rank {a.rank}: " if len(reference.traces) > 1 else ""
             return Judgement(Check.SAME_DATA, Status.FAILED, rank + difference)
     if not compared:
-        return Judgement(Check.SAME_DATA, Status.NOT_JUDGED, "no batch was seen in both runs")
+        return None
     return Judgement(Check.SAME_DATA, Status.OK, f"{compared} batches agree")
 
 
 def _of_process(a: Trace, b: Trace, until: int | None) -> tuple[str, int]:
     """Return (the first difference or "", how many batches were compared)."""
+    last = math.inf if until is None else max(until, 0)
     batches = sorted(a.details.batches.keys() & b.details.batches.keys())
+    batches = [
+        key for key in batches if key not in a.details.drawn or a.details.drawn[key].event <= last
+    ]
     several = len({loader for loader, _ in batches}) > 1
     for loader, number in batches:
         theirs, ours = (one.details.batches[loader, number] for one in (a, b))
         difference = compare(theirs, ours)
         if difference:
-            place = f"batch {number + 1}" + (f" of loader {loader + 1}" if several else "")
-            return f"{place}: {difference}", 0
+            place = _place(a.details.drawn.get((loader, number)), number)
+            which = f" of loader {loader + 1}" if several else ""
+            return f"{place}{which}: {difference}", 0
     events = sorted(a.details.inputs.keys() & b.details.inputs.keys())
-    events = [event for event in events if until is None or event <= max(until, 0)]
+    events = [event for event in events if event <= last]
     for event in events:
         theirs, ours = (_data(one.details.inputs[event]) for one in (a, b))
         if not _has_same_tensors(theirs, ours):
@@ -53,6 +60,12 @@ def _of_process(a: Trace, b: Trace, until: int | None) -> tuple[str, int]:
         if difference:
             return f"step {event + 1}: {difference}", 0
     return "", len(batches) or len(events)
+
+
+def _place(drawn: Drawn | None, number: int) -> str:
+    if drawn is None or drawn.turn == 1:
+        return f"batch {number + 1}"
+    return f"pass {drawn.turn}, batch {drawn.place + 1}"
 
 
 def _data(inputs: Sequence[Field]) -> list[Field]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from .observed import ObservedRun
-from .source_lines import SourceLines
+from ..observed import ObservedRun
+from ..source_lines import SourceLines
 
 
 def of_tensor(tensor: str, reference: ObservedRun, target: ObservedRun) -> tuple[str, str] | None:
