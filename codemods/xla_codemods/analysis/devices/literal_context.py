@@ -11,6 +11,7 @@ from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..parsed_file import ParsedFile
+from ..projects.callees import callees_of, filled
 from ..scopes import FunctionNode, Scope
 from ..syntax import defaults, is_literal, name_of, targets_of, text_of, texts_of
 from .availability import OTHER_ACCELERATORS
@@ -181,7 +182,17 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     options = _options(call)
     if options:  # click, absl, environs: env("DEVICE", "cuda")
         return NAME if any(is_device_name(option) for option in options) else ELSEWHERE
-    return MAYBE
+    return NAME if dotted is not None and _is_device_elsewhere(script, call, node) else MAYBE
+
+
+def _is_device_elsewhere(script: ParsedFile, call: ast.Call, node: ast.expr) -> bool:
+    """Return True if another module of the program has the function called, and its parameter is a device."""
+    handed = callees_of(script).handed(script.index, call)
+    if handed is None or handed.target is None:
+        return False
+    named = [name for name, argument in filled(handed, handed.target) if argument is node]
+    used = script.other_file(handed.target.home.path or "").cached(Devices).used
+    return any(is_device_name(name) or name in used for name in named)
 
 
 def _own_method(script: ParsedFile, func: ast.Attribute) -> FunctionNode | None:

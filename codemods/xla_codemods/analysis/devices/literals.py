@@ -11,7 +11,7 @@ from ..nodes import CALLABLES, walk
 from ..parsed_file import ParsedFile
 from .availability import whole_choice
 from .checks.pieces import pieces
-from .literal_context import KEPT, NAME, SINK, place
+from .literal_context import KEPT, MAYBE, NAME, SINK, place
 from .specs import Devices, Spec
 
 _LAUNCHES = ("spawn", "launch")
@@ -86,7 +86,7 @@ class DeviceLiterals:
                 found = NAME
             parent = script.parent(choice)
             of_devices = any(isinstance(leaf, ast.Call) for leaf in (choice.body, choice.orelse))
-            if of_devices or found in {SINK, NAME}:
+            if of_devices or found in {MAYBE, SINK, NAME}:
                 self._inside.update(node for node in walk(choice) if node is not choice)
                 yield DeviceLiteral(spec, found, of_devices)
             elif (

@@ -24,6 +24,15 @@ Remove the argument. The optimizer computes the same, except for rounding.
 +optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 ```
 
+So is an argument that a test for CUDA decides:
+
+```diff
+ import torch
+
+-optimizer = torch.optim.NAdam(parameters, capturable=torch.cuda.is_available())
++optimizer = torch.optim.NAdam(parameters)
+```
+
 A dictionary that is only used as options of optimizers:
 
 ```diff
@@ -54,6 +63,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.devices.checks.flags import is_question
 from ...analysis.inference.values import OPTIMIZER
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
@@ -79,7 +89,7 @@ def capturable(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Find
         if _has_optimizers(script) and not _is_the_defaults(script, node.value, call):
             yield _of_options(script, node.value, node.value, call)
     elif dotted.startswith("torch.optim.") and script.value(call, scope).has(OPTIMIZER):
-        if not is_literal(node.value, True):
+        if not is_literal(node.value, True) and not is_question(script, node.value):
             yield RULE.finding(script, node.value, _MAYBE)
             return
         fails = is_literal(keyword(call, "foreach"), True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
+
 from ...helpers import migrated
 from ..lines import codes, line
 
@@ -282,3 +285,20 @@ def test_a_choice_gets_an_index(before: str, after: str) -> None:
 def test_a_choice_next_to_other_text_is_no_device() -> None:
     source = "import torch\nprint(('cuda' if fast else 'cpu') + ' runs', f\"{'cuda' if fast else 'cpu'}: 1\")\n"
     assert migrated(source) == source
+
+
+def test_a_choice_is_passed_to_another_module() -> None:
+    choice = '"cuda" if torch.cuda.is_available() else "cpu"'
+    files = {
+        "mover.py": b"import torch\nclass Mover:\n    def __init__(self, kind):\n"
+        b"        self.where = torch.device(kind)\n",
+        "main.py": f"import torch\nfrom mover import Mover\nm = Mover({choice})\n".encode(),
+        "other.py": f"import torch\nfrom missing import Mover\nm = Mover({choice})\n".encode(),
+    }
+
+    def after(path: str) -> str:
+        project = Project(Modules(files), path)
+        return migrate(files[path], Options(), path, project).data.decode()
+
+    assert "Mover(xla.device_type())" in after("main.py")
+    assert f"Mover({choice})" in after("other.py")  # the test and the name change together

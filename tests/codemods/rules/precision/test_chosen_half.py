@@ -59,6 +59,26 @@ def _that_choose_bfloat16(source: str) -> list[str]:
             "def build(dtype=torch.bfloat16 if xla.is_available() else None):\n    return dtype\ndtype = build()",
         ),
         (
+            'parser.add_argument("--type", default="fp16" if torch.cuda.is_available() else "fp32")\ndtype = None',
+            'parser.add_argument("--type", default="bf16" if xla.is_available() else "fp32")\ndtype = None',
+        ),
+        (
+            'dtype = getattr(torch, "float16" if torch.cuda.is_available() else "float32")',
+            'dtype = getattr(torch, "bfloat16" if xla.is_available() else "float32")',
+        ),
+        (
+            "dtype = {True: torch.float16, False: torch.float32}[torch.cuda.is_available()]",
+            "dtype = {True: torch.bfloat16, False: torch.float32}[xla.is_available()]",
+        ),
+        (
+            "PAIR = (torch.float32, torch.half)\ndtype = PAIR[torch.cuda.is_available()]",
+            "PAIR = (torch.float32, torch.bfloat16)\ndtype = PAIR[xla.is_available()]",
+        ),
+        (
+            "class Kinds:\n    table = {True: torch.half, False: torch.float}\n    def pick(self, x):\n        return self.table[x.is_cuda]\ndtype = Kinds().pick(device)",
+            "class Kinds:\n    table = {True: torch.bfloat16, False: torch.float}\n    def pick(self, x):\n        return self.table[xla.is_accelerator(x)]\ndtype = Kinds().pick(device)",
+        ),
+        (
             'precision = "fp16" if torch.cuda.is_available() else "no"\ndtype = torch.float32',
             'precision = "bf16" if xla.is_available() else "no"\ndtype = torch.float32',
         ),
@@ -154,6 +174,9 @@ def test_float16_that_xla_would_choose_is_chosen_for_cuda_alone(line: str, kept:
         "use_fp16 = torch.cuda.is_available()\ndtype = torch.float16 if use_fp16 else torch.float32",
         "dtype = torch.float16 if args.fp16 and torch.cuda.is_available() else torch.float32",
         'dtype = torch.float16 if args.fp16 and device.type == "cuda" else torch.float32',
+        "def build(net, half=torch.cuda.is_available()):\n    return net.half() if half else net\ndtype = None",
+        'net = build(nn.Linear(4, 1), half=device.type == "cuda")\ndtype = torch.float32',
+        "class Config:\n    half: bool = torch.cuda.is_available()\ndtype = torch.float32",
     ],
 )
 def test_an_option_for_float16_holds_for_cuda_alone(line: str) -> None:

@@ -50,7 +50,7 @@ _FEATURES = Pattern(
 )
 # Options of libraries and models that switch CUDA's kernels on: `use_triton=x.is_cuda`.
 _SWITCH = Pattern(
-    r"triton|flash_?att|xformers|liger|cueq|cuda_?graph|tensorrt|fp8|float8|_fusion$|kernels$"
+    r"triton|capturable|flash_?att|xformers|liger|cueq|cuda_?graph|tensorrt|fp8|float8|_fusion$|kernels$"
     r"|use_\w*kernel|memory_efficient_att",
     re.IGNORECASE,
 )

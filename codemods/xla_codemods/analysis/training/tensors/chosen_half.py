@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from ....edits import Replace
+from ....flow.closure import reach
 from ....flow.conditions import whole
+from ....flow.edges import sources
 from ....patterns import Pattern
-from ...nodes import walk
+from ...nodes import FUNCTIONS, walk
 from ...script import Script
-from ...syntax import is_literal, name_of
+from ...syntax import defaults, is_literal, name_of
 from .kept_half import is_half, keeps_half
 
 # Tests of a precision: float16 is an option then, or follows a tensor.
@@ -39,9 +41,31 @@ def half_chosen_by(script: Script, test: ast.expr) -> list[ast.expr]:
     """
     choice, is_positive = choice_by(script, test)
     if choice is None:
-        return half_chosen_by_flag(script, test) if is_positive else []
+        return _indexed_by(script, test) or (
+            half_chosen_by_flag(script, test) if is_positive else []
+        )
     chosen = chosen_in(script, choice, test, is_positive)
     return chosen.values if chosen.is_all else []
+
+
+def _indexed_by(script: Script, test: ast.expr) -> list[ast.expr]:
+    """Return the float16 value of `{True: torch.float16, False: torch.float32}[test]`, and of a pair."""
+    item = script.parent(test)
+    if not isinstance(item, ast.Subscript) or item.slice is not test:
+        return []
+    found: list[ast.expr] = []
+    owner, around = item.value, script.class_around(item)
+    tables = [*reach([owner], lambda node: sources(script, node))]
+    if isinstance(owner, ast.Attribute) and around is not None:
+        attributes = script.inference.class_attributes(around).get(owner.attr, ())
+        tables += [b.value for b, _ in attributes if b.value is not None]
+    for table in tables:
+        match table:
+            case ast.Dict(keys=keys, values=values):
+                found += [v for k, v in zip(keys, values) if getattr(k, "value", None) is True]
+            case ast.Tuple(elts=[_, second]) | ast.List(elts=[_, second]):
+                found.append(second)
+    return [value for value in found if is_half(script, value)]
 
 
 def half_chosen_by_flag(script: Script, test: ast.expr) -> list[ast.expr]:
@@ -59,19 +83,32 @@ def half_chosen_by_flag(script: Script, test: ast.expr) -> list[ast.expr]:
 
 
 def sets_half_flag(script: Script, test: ast.expr) -> bool:
-    """Return True for `use_fp16 = <test>`, unless autocast receives the flag, and on XLA computes in bfloat16."""
-    parts = takewhile(lambda part: not isinstance(part, ast.stmt), script.ancestors(test))
-    if not all(isinstance(part, ast.BoolOp) for part in parts):
-        return False
-    match script.statement(test):
+    """Return True for `use_fp16 = <test>`, unless autocast receives the flag, and on XLA computes in bfloat16.
+
+    Also for `run(half=<test>)`, and for the default of a parameter or a field.
+    """
+    joined = [*takewhile(lambda part: isinstance(part, ast.BoolOp), script.ancestors(test))]
+    value = joined[-1] if joined else test
+    uses: Iterable[ast.expr] = ()
+    match script.parent(value):
         case ast.Assign(targets=[(ast.Name() | ast.Attribute()) as flag]):
-            if _FLAG.search(flag.id if isinstance(flag, ast.Name) else flag.attr) is None:
-                return False
-            calls = (script.parent(script.parent(use) or use) for use in _uses(script, flag))
-            return not any(map(_calls_autocast, calls))
+            name, uses = name_of(flag), _uses(script, flag)
+        case ast.AnnAssign(target=target):
+            name = name_of(target)
         case ast.Return():
-            return _FLAG.search(getattr(script.function(test), "name", "")) is not None
-    return False
+            name = getattr(script.function(test), "name", "")
+        case ast.keyword(arg=str(name)):
+            pass
+        case ast.arguments() as arguments:
+            named = (arg.arg for arg, default in defaults(arguments) if default is value)
+            name, function = next(named, ""), script.parent(arguments)
+            uses = (
+                script.index.names_below(function, name) if isinstance(function, FUNCTIONS) else ()
+            )
+        case _:
+            return False
+    calls = (script.parent(script.parent(use) or use) for use in uses)
+    return _FLAG.search(name) is not None and not any(map(_calls_autocast, calls))
 
 
 def _uses(script: Script, flag: _Flag) -> Iterator[_Flag]:
@@ -217,6 +254,15 @@ def converted_to_half(value: ast.expr) -> ast.expr | None:
     return None
 
 
+def _is_other_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value in {
+        "float32",
+        "fp32",
+        "bfloat16",
+        "bf16",
+    }
+
+
 def _is_half_text(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value in _TEXTS
 
@@ -225,6 +271,8 @@ def _says_a_dtype(script: Script, value: ast.expr) -> bool:
     """Return True in `precision = "fp16" if ...` and `torch_dtype="float16" if ...`, not in `variant="fp16" if ...`."""
     for ancestor in script.ancestors(value):
         match ancestor:
+            case ast.IfExp(body=body, orelse=other) if any(map(_is_other_text, (body, other))):
+                return True
             case ast.keyword(arg=str(name)):
                 return DECIDING.search(name) is not None
             case ast.Assign(targets=[target, *_]):
