@@ -202,7 +202,8 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
     """`torch.zeros(2, device=args.device)`."""
     call = script.parent(argument)
     if isinstance(call, ast.Call):
-        dotted = script.dotted(call.func, scope) or ""
+        is_partial = bool(call.args) and script.dotted(call.func, scope) == "functools.partial"
+        dotted = script.dotted(call.args[0] if is_partial else call.func, scope) or ""
         if dotted.startswith("torch.") and dotted not in {"torch.device", "torch.Generator"}:
             yield from _handed(script, argument.value)
 

@@ -225,6 +225,10 @@ CONVERTED = "torch.ones(2).to(xla.xla_device(cfg.device))"
         "import pyrallis\n@pyrallis.wrap()\ndef main(cfg: Config):\n    train(cfg)",
         "from transformers import HfArgumentParser\ncfg, = HfArgumentParser(Config).parse_args_into_dataclasses()",
         'import sys\ntrain(Config(device=sys.argv[1]))',
+        'cfg = Config()\nfor key, value in json.load(open("a.json")).items():\n    setattr(cfg, key, value)\ntrain(cfg)',
+        'cfg = Config()\nvars(cfg).update(json.load(open("a.json")))\ntrain(cfg)',
+        'cfg = Config()\ncfg.__dict__.update(json.load(open("a.json")))\ntrain(cfg)',
+        'import dataclasses\ntrain(dataclasses.replace(Config(), **json.load(open("a.json"))))',
     ],
 )  # fmt: skip
 def test_a_field_that_is_filled_from_outside(filling: str) -> None:
@@ -237,6 +241,7 @@ def test_a_field_that_is_filled_from_outside(filling: str) -> None:
     ("header", "filling"),
     [
         (FIELD, "train(Config(lr=0.2))"),
+        (FIELD, 'cfg = Config()\nsetattr(cfg, "lr", 0.2)\ntrain(cfg)'),
         (FIELD, 'train(Config(device="cuda"))'),
         (
             FIELD.replace(
@@ -371,3 +376,12 @@ def test_a_member_of_an_enumeration_of_another_module(member: str, is_rewritten:
     project = Project(Modules(files), "main.py")
     result = migrate(files["main.py"], Options(), "main.py", project).data.decode()
     assert (result != main) == is_rewritten
+
+
+def test_a_field_that_partial_passes_to_torch() -> None:
+    head = "import json\nfrom functools import partial\n" + FIELD
+    result = migrated(
+        head.replace("torch.ones(2).to(cfg.device)", "partial(torch.ones, device=cfg.device)")
+        + 'train(Config(**json.load(open("a.json"))))\n'
+    )
+    assert "partial(torch.ones, device=xla.xla_device(cfg.device))" in result

@@ -65,6 +65,34 @@ def _fillings(script: Script, definition: ast.ClassDef, field: str) -> Iterator[
     for node, _ in script.index.names("cls"):
         if definition in script.ancestors(node):
             yield _fills(script, node, field)
+    yield any(_is_an(script, each, definition) for each in script.cached(_filled_by_name))
+
+
+def _is_an(script: Script, node: ast.expr, definition: ast.ClassDef) -> bool:
+    """Return True if `node` is an instance of the class, also `self` in its methods."""
+    made = script.value(node).definition
+    if made is None and isinstance(node, ast.Name) and node.id == "self":
+        made = script.class_around(node)
+    return made is definition
+
+
+def _filled_by_name(script: Script) -> list[ast.expr]:
+    """Return the objects whose fields are set by names that are data: `setattr(args, key, value)`."""
+    found = []
+    for call, _ in (*script.index.calls_of("setattr"), *script.index.calls_of("replace")):
+        match call:
+            case ast.Call(func=ast.Name(id="setattr"), args=[owner, name, _]):
+                if not isinstance(name, ast.Constant):
+                    found.append(owner)
+            case ast.Call(args=[owner], keywords=keywords) if any(k.arg is None for k in keywords):
+                found.append(owner)
+    for call, _ in script.index.calls_of("update"):
+        match call.func:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="vars"), args=[owner])):
+                found.append(owner)
+            case ast.Attribute(value=ast.Attribute(value=owner, attr="__dict__")):
+                found.append(owner)
+    return found
 
 
 def _fills(script: Script, name: ast.Name, field: str) -> bool:
