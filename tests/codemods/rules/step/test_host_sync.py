@@ -494,6 +494,7 @@ def test_the_advice_says_what_deferring_the_read_changes(statement: str, advice:
         ('add_scalar("charts/SPS", int(step / (time.time() - start)), step)', "sps"),
         ('add_scalars("rate", {"per second": int(step / (time.time() - start))}, 1)', "per_second"),
         ('add_scalar("rate", scalar_value=int(step / (time.time() - start)))', "scalar_value"),
+        ('show(1, "SPS:", int(step / (time.time() - start)))', "sps"),
         ('add_scalar("%", int(step / (time.time() - start)), step)', "value"),
     ],
 )

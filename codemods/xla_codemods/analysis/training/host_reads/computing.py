@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from functools import partial
+from itertools import pairwise
 
 from ....flow.closure import all_ends
 from ....flow.edges import sources
@@ -12,7 +13,7 @@ from ....patterns import Pattern
 from ...inference.values import ARRAY, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...script import Script
-from ...syntax import caught, is_elif, name_of
+from ...syntax import caught, is_elif, name_of, text_of
 from ..tensors.device_tensors import is_device_tensor
 from .formatted import is_text
 from .functions import is_tried
@@ -131,16 +132,16 @@ def label_of(script: Script, node: ast.expr) -> str:
     match script.parent(node):
         case ast.keyword(arg=str(name)):
             return name
-        case ast.Call(args=[ast.Constant(value=str(text)), *_]):
-            pass
+        case ast.Call(args=args):
+            label = next((before for before, value in pairwise(args) if value is node), None)
         case ast.Dict(keys=keys, values=values):
             pairs = zip(keys, values, strict=True)
-            key = next((key for key, value in pairs if value is node), None)
-            text = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+            label = next((key for key, value in pairs if value is node), None)
         case _:
             return ""
-    label = text.rpartition("/")[2].strip().replace(" ", "_").lower()
-    return label if label.isidentifier() else ""
+    text = text_of(label) or ""
+    name = text.rpartition("/")[2].strip(" :=").replace(" ", "_").lower()
+    return name if name.isidentifier() else ""
 
 
 def may_compute(script: Script, call: ast.Call, *, of_it: bool) -> bool:
