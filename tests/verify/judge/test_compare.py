@@ -60,9 +60,24 @@ def test_no_step_is_no_proof() -> None:
     assert not compare(empty, other, judge_performance=False).proven
 
 
-def test_no_loss_is_no_proof() -> None:
-    comparison = compare(run([None] * 6), target([None] * 6))
+def test_no_loss_and_no_gradient_is_no_proof() -> None:
+    def without_gradients(made: ObservedRun) -> ObservedRun:
+        for step in made.traces[0].steps:
+            step.gradients = []
+        return made
+
+    comparison = compare(without_gradients(run([None] * 6)), without_gradients(target([None] * 6)))
     assert status(comparison, "numbers") == "failed"
+
+
+def test_gradients_prove_what_trains_without_backward() -> None:
+    comparison = compare(run([None] * 6), target([None] * 6))
+    assert comparison.proven
+    assert "no losses" in next(v.detail for v in comparison.verdicts if v.name == "numbers")
+    other = target([None] * 6)
+    other.traces[0].steps[3].gradients = [1.1, 0.5]
+    assert status(compare(run([None] * 6), other), "numbers") == "failed"
+    assert status(compare(run(), target([None] * 6)), "numbers") == "failed"
 
 
 def test_fewer_steps_are_another_course() -> None:

@@ -149,6 +149,22 @@ def test_results_are_where_their_arguments_are() -> None:
     assert copy.deepcopy(x).is_cuda
 
 
+def test_results_of_transformed_functions_are_where_their_arguments_are() -> None:
+    seen = []
+
+    def loss(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        seen.append(weight.is_cuda and x.is_cuda)
+        return (weight * x).sum().square()
+
+    w, x = torch.ones(3, device="cuda"), torch.ones(4, 3, device="cuda")
+    per_sample = torch.func.vmap(torch.func.grad_and_value(loss), in_dims=(None, 0))
+    gradients, losses = per_sample(w, x)
+    assert seen == [True]
+    assert gradients.is_cuda
+    assert losses.is_cuda
+    assert not torch.func.vmap(torch.sum)(torch.ones(4, 3)).is_cuda
+
+
 def test_marks_reach_threads() -> None:
     x, seen = torch.ones(1, device="cuda"), []
     thread = threading.Thread(target=lambda: seen.append((x + 1).is_cuda))

@@ -144,6 +144,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import argument_for, walk_body
 from ...analysis.training.shapes.counters import Counters, is_sum
 from ...analysis.training.shapes.cutting import (
+    has_moving_bounds,
     is_cut,
     is_on_device,
     is_written_to,
@@ -174,6 +175,7 @@ RULE = Rule(
 
 _MESSAGE = "a slice at a Python number that changes makes XLA compile again for each number: use `xla.narrow`"
 _SIZE = "a slice whose size changes makes XLA compile again for each size: keep the full tensor, and mask what lies outside"
+_BOUNDS = "a slice at Python numbers that change makes XLA compile again for each pair of numbers: use `xla.narrow` if the length is constant, or keep the full tensor, and mask what lies outside"
 _INDEX = "an index that is a Python number which changes makes XLA compile again for each number: use `xla.narrow(x, dim, i)`, or index with a tensor of the device"
 _LENGTHS = "a slice at the length of each sample makes XLA compile again for each set of lengths: mask with `torch.arange(n) < lengths[:, None]`, or slice after one `.cpu()`"
 _WRITTEN = "a slice that is written to at a Python number that changes makes XLA compile again for each number: use `xla.put`"
@@ -271,7 +273,8 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
             return
     if isinstance(part, ast.Slice):
         is_open = part.lower is None or part.upper is None
-        yield RULE.finding(script, node, _SIZE if is_open else _MESSAGE)
+        other = _BOUNDS if has_moving_bounds(part, counters.moves) else _MESSAGE
+        yield RULE.finding(script, node, _SIZE if is_open else other)
     elif alone and counters.is_an_integer(part):
         text = f"{script.xla}.narrow({{0}}, {dim}, {{1}})"
         yield RULE.finding(script, node, _INDEX, Replace(node, text, (node.value, part)))

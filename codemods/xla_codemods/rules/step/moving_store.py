@@ -121,7 +121,12 @@ from collections.abc import Iterator
 
 from ...analysis.script import Script
 from ...analysis.training.shapes.counters import Counters
-from ...analysis.training.shapes.cutting import is_on_device, length_of, moving_part
+from ...analysis.training.shapes.cutting import (
+    has_moving_bounds,
+    is_on_device,
+    length_of,
+    moving_part,
+)
 from ...analysis.training.shapes.lengths import may_be_on_device
 from ...analysis.training.tensors.computed import computing, is_state
 from ...edits import ReplaceStatement
@@ -142,6 +147,7 @@ RULE = Rule(
 _MESSAGE = (
     "an assignment at an index that changes makes XLA compile again for each number: use `xla.put`"
 )
+_BOUNDS = "an assignment to a slice whose bounds change makes XLA compile again for each pair of bounds: use `xla.put` if the length is constant, or compare `torch.arange(n)` with the bounds, and choose with `torch.where`"
 _LENGTH = "an assignment to a slice whose length changes makes XLA compile again for each length: compare `torch.arange(n)` with the bounds, and choose with `torch.where`"
 
 
@@ -216,4 +222,6 @@ def _of_target(
         )
         yield RULE.finding(script, target, _MESSAGE, edit, safety=SAFE if is_sure else UNSAFE)
         return
-    yield RULE.finding(script, target, _MESSAGE)
+    yield RULE.finding(
+        script, target, _BOUNDS if has_moving_bounds(part, counters.moves) else _MESSAGE
+    )

@@ -228,11 +228,15 @@ def _numbers_verdict(
 ) -> Judgement:
     name = Check.NUMBERS
     alone = _worst(out.rows)
-    if alone is None:
+    steepest = _worst_gradient(out.rows)
+    if alone is None and steepest is None:
         return Judgement(name, Status.FAILED, "no loss was recorded in both runs")
-    if followed is None:
+    if followed is None or alone is None:
         if out.divergence is not None:
             return Judgement(name, Status.FAILED, str(out.divergence), out.divergence.where)
+        if alone is None:
+            detail = f"gradient norms within {steepest:.1e} relative; no losses: the script calls no loss's `backward`"
+            return Judgement(name, Status.OK, detail)
         detail = f"losses within {alone:.1e} relative, allowed {allowed:.1e}"
         return Judgement(name, Status.OK, detail)
     course = same_course(*followed)
@@ -287,6 +291,16 @@ def _of_rounding(found: Divergence | None) -> Divergence | None:
 def _worst(rows: list[StepComparison]) -> float | None:
     """The largest difference of losses; None if there is none to compare."""
     return max((r.difference for r in rows if r.difference is not None), default=None)
+
+
+def _worst_gradient(rows: list[StepComparison]) -> float | None:
+    """The largest difference of gradient norms in scripts without losses; None if a step has no gradients."""
+    if any(
+        r.reference is not None or r.target is not None or not r.gradient_reference for r in rows
+    ):
+        return None
+    found = [r.gradient_difference for r in rows]
+    return None if None in found else max((d for d in found if d is not None), default=None)
 
 
 def _judge_bf16(

@@ -30,7 +30,10 @@ def index_of(tensor: torch.Tensor) -> int | None:
     """Return the CUDA index that the tensor claims, or None if it claims none."""
     try:
         holder: Any = _storage(tensor)
-    except (RuntimeError, NotImplementedError):  # sparse, vmapped, functional: no storage
+    except (RuntimeError, NotImplementedError):  # sparse, or inside of a transform: no storage
+        inner = _transformed(tensor)
+        if inner is not tensor:
+            return index_of(inner)
         holder = tensor
     mark: int | None = getattr(holder, _MARK, None)
     return mark
@@ -62,7 +65,20 @@ def _set(tensor: torch.Tensor, index: int | None) -> torch.Tensor:
     try:
         mark_storage(_storage(tensor), index)
     except (RuntimeError, NotImplementedError):
-        setattr(tensor, _MARK, index)
+        inner = _transformed(tensor)
+        if inner is tensor:
+            setattr(tensor, _MARK, index)
+        else:
+            _set(inner, index)
+    return tensor
+
+
+def _transformed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor inside of one that `torch.func.vmap` or `grad` hands to its function; others as they are."""
+    functorch = torch._C._functorch
+    if functorch.is_functorch_wrapped_tensor(tensor):
+        inner: torch.Tensor = functorch.get_unwrapped(tensor)
+        return inner
     return tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings, migrated
 
@@ -170,3 +170,27 @@ def train(loader):
     after = migrate(files["queues.py"], Options(), "queues.py", project).data.decode()
     assert "xla.put(self.queue, 1, at, keys.T, length=4)" in after
     assert migrated(queue) == queue  # a library's module: nobody trains it here
+
+
+@pytest.mark.parametrize(
+    ("bounds", "advice"),
+    [(":, x1:x2", "if the length is constant"), (":, x1 : x1 + 4", "use `xla.put`")],
+)
+def test_the_advice_fits_boxes_of_any_size(bounds: str, advice: str) -> None:
+    source = f"""
+import random, torch
+def box(size):
+    x, half = random.randint(0, size), random.randint(1, 4)
+    return max(x - half, 0), min(x + half, size)
+
+def train(model, optimizer, batches):
+    for images in batches:
+        images = images.cuda()
+        x1, x2 = box(images.size(2))
+        images[{bounds}] = images.flip(0)[{bounds}]
+        model(images).mean().backward()
+        optimizer.step()
+"""
+    messages = {f.code: f.message for f in check(source.encode())}
+    assert advice in messages["XLA519"]
+    assert ("mask what lies outside" in messages["XLA506"]) == (bounds == ":, x1:x2")

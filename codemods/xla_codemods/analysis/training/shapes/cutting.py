@@ -135,6 +135,13 @@ def moving_part(
     return dim, part, alone
 
 
+def has_moving_bounds(part: ast.expr, moves: Callable[[ast.expr], bool]) -> bool:
+    """Return True for `x1:x2` of a random box, whose length may change: nothing shows that it is constant."""
+    if not isinstance(part, ast.Slice) or part.lower is None or part.upper is None:
+        return False
+    return length_of(part) is None and moves(part.lower) and moves(part.upper)
+
+
 def _moves(part: ast.expr, moves: Callable[[ast.expr], bool]) -> bool:
     if isinstance(part, ast.Slice):
         return any(edge is not None and moves(edge) for edge in (part.lower, part.upper))
