@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,23 @@ def test_what_was_changed_after_the_migration_is_known(
     line = script.read_text().splitlines()[found.after - 1]
     assert "lr=0.01" in line
     assert line in found.message
+
+
+def test_settings_that_were_changed_are_known_and_those_that_the_tool_rewrote_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(f'{_ORIGINAL}settings = open("settings.yaml")\n')
+    (tmp_path / "settings.yaml").write_text("lr: 0.1\ntrainer:\n  precision: 16-mixed\n  accelerator: gpu\n")
+    shutil.copytree(tmp_path, tmp_path / "before")
+    assert main(["train.py", "settings.yaml"]) == 0
+    settings = tmp_path / "settings.yaml"
+    assert "bf16-mixed" in settings.read_text()
+    settings.write_text(settings.read_text().replace("0.1", "0.2"))
+    sides = _sides(parse(["train.py", "--against", "before"]))
+    assert [(f.path, f.after, f.text) for f in sides.findings if f.after] == [
+        ("settings.yaml", 1, "lr: 0.2")
+    ]
 
 
 def test_what_was_finished_by_hand_needs_no_manual_change(

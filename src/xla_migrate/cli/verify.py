@@ -19,7 +19,7 @@ from types import FrameType
 from ..reports.width import of_terminal
 from ..settings import SettingsError
 from ..verify.experiments import migration, originals
-from ..verify.experiments.later_edits import later_edits
+from ..verify.experiments.later_edits import are_settings, later_edits, later_settings
 from ..verify.experiments.migration import MigrationError, ProjectMigration
 from ..verify.experiments.originals import NoOriginalError
 from ..verify.experiments.proof import compared
@@ -139,6 +139,9 @@ def _finished_by_user(
         files: contents of the migrated side, if not those on the disk.
     """
     script = asked.request.script
+    texts = [migrated for _, migrated in proposed.texts.values()] + list(asked.request.args)
+    settings = [name for name in {*before, *files} if are_settings(name, texts)]
+    proposed.complete(settings)
     finished = migration.finished(script, proposed, before, files)
     finished.left = migrated_project(
         script, asked.unsafe, [script], style=asked.style, originals=files
@@ -153,6 +156,10 @@ def _finished_by_user(
         finished.findings += later_edits(
             name, original, written, migrated, lambda: with_unsafe_fixes().texts
         )
+    for name in sorted(settings):
+        original, given = migration.both_texts(script, name, before, files)
+        written = proposed.texts.get(name, (original, original))[1]
+        finished.findings += later_settings(name, original, written, given)
     return finished
 
 

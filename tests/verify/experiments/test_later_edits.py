@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_migrate.verify.experiments.later_edits import later_edits
+from xla_migrate.verify.experiments.later_edits import are_settings, later_edits, later_settings
 
 ORIGINAL = """\
 import torch
@@ -76,3 +76,35 @@ def test_what_an_unsafe_fix_writes_is_no_edit() -> None:
     unsafe = WRITTEN.replace("x = x.to(xla.xla_device())", "x = xla.to_device(x)")
     assert edits(unsafe, unsafe) == []
     assert edits(unsafe) != []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("lr: 0.1\nbf16: true\n", []),
+        ("lr: 0.2\nbf16: true\n", [(1, "changed after the migration: `lr: 0.2`")]),
+        ("lr: 0.1\n", [(1, "removed after the migration: `bf16: true`")]),
+    ],
+)
+def test_settings_that_the_tool_did_not_write_are_found(
+    given: str, expected: list[tuple[int, str]]
+) -> None:
+    written = "lr: 0.1\nbf16: true\n"
+    found = later_settings("config.yaml", "lr: 0.1\nfp16: true\n", written, given)
+    assert [(each.after, each.message) for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("conf/train.yaml", 'open("conf/train.yaml")', True),
+        ("conf/train.yaml", '@hydra.main(config_name="train")', True),
+        ("conf/train.yaml", "train_step()", False),
+        ("package.json", 'open("conf/train.yaml")', False),
+        ("train.txt", 'open("train.txt")', False),
+    ],
+)
+def test_settings_are_files_that_the_sources_or_arguments_name(
+    name: str, text: str, expected: bool
+) -> None:
+    assert are_settings(name, [text]) is expected

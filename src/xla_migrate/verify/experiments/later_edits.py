@@ -1,14 +1,17 @@
-"""Statements that someone changed after the migration: they come first when a cause is looked for."""
+"""Statements and settings that someone changed after the migration: they come first when a cause is looked for."""
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePath
 
 from ..judge.blame import MigrationFinding
 from ..judge.source_lines import SourceLines
 
+_SETTINGS = {".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".gin"}
 Statement = tuple[str, int]  # its own code in one spelling, without what it contains, and its line
 
 
@@ -52,6 +55,38 @@ def later_edits(
                 # It was not moved, and no unsafe fix removes it.
                 if text not in texts[1] and text in known:
                     yield _edit(name, lines.original(name, line), line, "removed", text)
+
+
+def later_settings(
+    name: str, original: str, written: str, given: str
+) -> Iterator[MigrationFinding]:
+    """Yield a finding for each line of a settings file that the tool did not write.
+
+    Args:
+        name: path of the file in the project.
+        original: text before the migration.
+        written: text that the tool writes.
+        given: text of the migrated side.
+    """
+    mine, theirs = ([line.strip() for line in text.splitlines()] for text in (written, given))
+    lines = SourceLines({name: (original, given)})
+    matcher = difflib.SequenceMatcher(None, mine, theirs, autojunk=False)
+    for kind, i, i_end, j, j_end in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        for at in range(j, j_end):
+            yield _edit(name, lines.original(name, at + 1), at + 1, "changed", theirs[at])
+        if kind == "delete" and theirs:
+            at = min(j, len(theirs) - 1)
+            for text in mine[i:i_end]:
+                yield _edit(name, lines.original(name, at + 1), at + 1, "removed", text)
+
+
+def are_settings(name: str, texts: Iterable[str]) -> bool:
+    """Return True for a settings file whose name one of the texts holds: sources, and arguments of the script."""
+    path = PurePath(name)
+    named = re.compile(rf"(?<![\w-]){re.escape(path.stem)}(?:{re.escape(path.suffix)})?(?![\w-])")
+    return path.suffix in _SETTINGS and any(named.search(text) for text in texts)
 
 
 def _edit(name: str, line: int, after: int, what: str, text: str) -> MigrationFinding:

@@ -169,13 +169,28 @@ def finished(
     out.originals, out.files = dict(known), dict(files)
     for name in {*known, *files}:
         place = project / name
-        on_disk = place.read_bytes() if place.is_file() else b""
-        before, after = known.get(name, on_disk), files.get(name, on_disk)
+        before, after = _both(place, name, known, files)
         if name.endswith(".ipynb") and place.resolve() == script.resolve():
             _add_notebook(out, FileVerdict(data=after), name, before, str(script))
         elif name.endswith(".py"):
             out.texts[name] = (_text(before), _text(after))
     return out
+
+
+def both_texts(
+    script: Path, name: str, originals: Mapping[str, bytes | None], files: Mapping[str, bytes]
+) -> tuple[str, str]:
+    """Return the (original, migrated) text of one file, as in `finished`."""
+    before, after = _both(project_of(script, None) / name, name, originals, files)
+    return _text(before), _text(after)
+
+
+def _both(
+    place: Path, name: str, originals: Mapping[str, bytes | None], files: Mapping[str, bytes]
+) -> tuple[bytes, bytes]:
+    on_disk = place.read_bytes() if place.is_file() else b""
+    before, after = originals.get(name, on_disk), files.get(name, on_disk)
+    return before or b"", after
 
 
 def given_files(script: Path, migrated: Path) -> dict[str, bytes]:

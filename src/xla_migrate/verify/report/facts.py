@@ -124,7 +124,8 @@ class Report:
     def _is_loaded(self, name: str) -> bool:
         traces = [*self.comparison.reference.traces, *self.comparison.target.traces]
         known = {name for trace in traces for name in trace.loaded}
-        return not known or name in known  # a process that was killed tells none
+        is_source = name.endswith((".py", ".ipynb"))  # which other files were read is not known
+        return not known or not is_source or name in known  # a process that was killed tells none
 
     @property
     def exit_code(self) -> int:
