@@ -75,7 +75,9 @@ def test_settings_that_were_changed_are_known_and_those_that_the_tool_rewrote_ar
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(f'{_ORIGINAL}settings = open("settings.yaml")\n')
-    (tmp_path / "settings.yaml").write_text("lr: 0.1\ntrainer:\n  precision: 16-mixed\n  accelerator: gpu\n")
+    (tmp_path / "settings.yaml").write_text(
+        "lr: 0.1\ntrainer:\n  precision: 16-mixed\n  accelerator: gpu\n"
+    )
     shutil.copytree(tmp_path, tmp_path / "before")
     assert main(["train.py", "settings.yaml"]) == 0
     settings = tmp_path / "settings.yaml"

@@ -140,7 +140,7 @@ def _migrated_file(
     except ReadError as error:
         return FileVerdict(problem=str(error), failed=True), b""
     check_settings(found.settings)
-    if not mentions(data, found.settings):
+    if not mentions(data, found.settings, found.path):
         return FileVerdict(), data
     return verdict_on(data, found, options), data
 

@@ -24,6 +24,7 @@ from ..verify.experiments.migration import MigrationError, ProjectMigration
 from ..verify.experiments.originals import NoOriginalError
 from ..verify.experiments.proof import compared
 from ..verify.experiments.workspace import project_of
+from ..verify.judge.blame import MigrationFinding
 from ..verify.judge.judgement import Judgement
 from ..verify.report import Report, as_json, here_and_now, page, text
 from ..verify.report.facts import Conclusion
@@ -139,9 +140,6 @@ def _finished_by_user(
         files: contents of the migrated side, if not those on the disk.
     """
     script = asked.request.script
-    texts = [migrated for _, migrated in proposed.texts.values()] + list(asked.request.args)
-    settings = [name for name in {*before, *files} if are_settings(name, texts)]
-    proposed.complete(settings)
     finished = migration.finished(script, proposed, before, files)
     finished.left = migrated_project(
         script, asked.unsafe, [script], style=asked.style, originals=files
@@ -156,11 +154,29 @@ def _finished_by_user(
         finished.findings += later_edits(
             name, original, written, migrated, lambda: with_unsafe_fixes().texts
         )
-    for name in sorted(settings):
-        original, given = migration.both_texts(script, name, before, files)
-        written = proposed.texts.get(name, (original, original))[1]
-        finished.findings += later_settings(name, original, written, given)
+    finished.findings += _later_settings(asked, proposed, before, files)
     return finished
+
+
+def _later_settings(
+    asked: Asked,
+    proposed: ProjectMigration,
+    before: Mapping[str, bytes | None],
+    files: Mapping[str, bytes],
+) -> Iterator[MigrationFinding]:
+    """Yield what was changed in the settings files that the script reads; the parameters are `_finished_by_user`'s."""
+    script = asked.request.script
+    texts = [migrated for _, migrated in proposed.texts.values()] + list(asked.request.args)
+    names = sorted(name for name in {*before, *files} if are_settings(name, texts))
+    places = [project_of(script, None) / name for name in names]
+    there = [place for place in places if place.is_file()]
+    migrated = (
+        migrated_project(script, asked.unsafe, there, originals=before).texts if there else {}
+    )
+    for name in names:
+        original, given = migration.both_texts(script, name, before, files)
+        written = migrated.get(name, (original, original))[1]
+        yield from later_settings(name, original, written, given)
 
 
 def _as_bytes(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
