@@ -18,6 +18,7 @@ from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
 from .cuda_only.flags_of_libraries import is_for_a_simulator, is_for_another_library
 from .non_device_calls import NO_DEVICES, OTHERS, TEXT_FUNCTIONS, TEXT_METHODS, is_of_an_engine
+from .owners import own_methods
 from .specs import (
     TENSOR_METHODS,
     Devices,
@@ -160,6 +161,10 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
         own = _own_method(script, func)
         if own is not None and own.args.vararg is None:
             return _parameter_at(script, call, node)
+        if own is None and any(
+            method.args.vararg is None for method in own_methods(script, func.value, "to")
+        ):
+            return NAME if _is_device_elsewhere(script, call, node) else ELSEWHERE
         return SINK if node is call.args[0] else ELSEWHERE
     if script.cached(Devices).gives_default(call) is node:
         return NAME
@@ -191,7 +196,9 @@ def _is_device_elsewhere(script: ParsedFile, call: ast.Call, node: ast.expr) -> 
     if handed is None or handed.target is None:
         return False
     named = [name for name, argument in filled(handed, handed.target) if argument is node]
-    used = script.other_file(handed.target.home.path or "").cached(Devices).used
+    home = handed.target.home
+    other = script if home is script.index else script.other_file(home.path)
+    used = other.cached(Devices).used
     return any(is_device_name(name) or name in used for name in named)
 
 

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from ...flow.closure import reach
 from ..index import Index
 from ..inference.values import TENSOR
+from ..parsed_file import ParsedFile
 from ..projects.callees import callees_of
 from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
 from ..scopes import FunctionNode, Scope
-from ..script import Script
 
 _Found = tuple[Index, ast.ClassDef]
 
 
 def has_own_method(
-    script: Script, owner: ast.expr, method: str, scope: Scope | None = None
+    script: ParsedFile, owner: ast.expr, method: str, scope: Scope | None = None
 ) -> bool:
     """Return True if `owner` is an object of a class of the program that defines `method`.
 
@@ -37,7 +37,7 @@ def has_own_method(
     )
 
 
-def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
+def own_methods(script: ParsedFile, owner: ast.expr, method: str) -> Iterator[FunctionNode]:
     """Yield the methods of that name of the program's classes that `owner` may be an object of."""
     callees = callees_of(script)
     for found in _classes(script, owner):
@@ -46,7 +46,7 @@ def own_methods(script: Script, owner: ast.expr, method: str) -> Iterator[Functi
             yield target.function
 
 
-def _classes(script: Script, node: ast.expr) -> Iterator[_Found]:
+def _classes(script: ParsedFile, node: ast.expr) -> Iterator[_Found]:
     """Yield the program's classes that `node` may be an object of."""
     sources = ValueSources(passed_arguments(script))
 

@@ -26,6 +26,8 @@ ASKED = "torch.cuda.is_available()"
         "def fit(x):\n    return faiss.Kmeans(8, 4, gpu=x.is_cuda)",
         f'method = "gpu_hist" if {ASKED} else "hist"',
         f'device = "cuda" if {ASKED} else "cpu"\nmodel = xgboost.XGBClassifier(device=device)',
+        f'model = xgboost.XGBClassifier(device="cuda" if wanted and {ASKED} else "cpu")',
+        f'params = {{"device": "cpu" if not {ASKED} else "cuda"}}\nmodel = xgboost.train(params, data)',
         'params = {}\nparams["device"] = "cuda"\nmodel = xgboost.train(params, data)',
         'params = dict(device="cuda", depth=3)\nprint(params)\nmodel = xgboost.train(params, data)',
         'params = {}\nparams.update(device="cuda:0")\nmodel = xgboost.XGBClassifier(**params)',
@@ -155,3 +157,11 @@ def test_on_gpu_of_lightning_is_reported() -> None:
         "Lightning's `on_gpu` is False on XLA: use `xla.is_accelerator(self.device)`",
         "Lightning's `on_gpu` is False on XLA: use `xla.is_accelerator(self.device)`",
     ]
+
+
+def test_a_flag_for_both_leaves_the_library_with_cuda_after_all_rewrites() -> None:
+    source = f'{HEAD}GPU = {ASKED}\nparams = {{"device": "cuda" if GPU else "cpu"}}\n'
+    source += "model = xgboost.train(params, data)\nif GPU:\n    net = nn.Linear(4, 1).cuda()\n"
+    once = migrated(source)
+    assert f'"cuda" if GPU and {ASKED} else "cpu"' in once
+    assert migrated(once) == once

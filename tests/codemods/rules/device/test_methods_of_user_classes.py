@@ -93,3 +93,16 @@ def test_tensors_in_the_same_module_are_rewritten(made: str) -> None:
 def test_the_devices_number_of_a_known_tensor_is_rewritten_beside_such_a_class() -> None:
     source = _MODEL + "x = torch.ones(2).cuda()\nz = torch.zeros(2, device=x.get_device())\n"
     assert "device=x.device" in migrate(source.encode(), Options()).data.decode()
+
+
+def test_a_string_for_the_method_of_a_class_in_another_module_stays() -> None:
+    files = {
+        "server.py": b"class Server:\n    def to(self, where, loud=False):\n"
+        b"        return where.upper()\n",
+        "main.py": b"import torch\nfrom server import Server\n\n\nclass Trainer:\n"
+        b"    def __init__(self, server):\n        self.server = server\n\n"
+        b'    def log(self):\n        return self.server.to("cuda", loud=True)\n\n\n'
+        b"Trainer(Server()).log()\n",
+    }
+    project = Project(Modules(files), "main.py")
+    assert migrate(files["main.py"], Options(), "main.py", project).data == files["main.py"]

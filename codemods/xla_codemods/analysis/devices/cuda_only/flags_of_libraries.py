@@ -9,6 +9,7 @@ from functools import partial
 
 from ....flow.calls import call_with
 from ....flow.closure import ends
+from ....flow.conditions import whole
 from ....flow.edges import uses
 from ....listened import LISTENED
 from ....patterns import Pattern
@@ -30,8 +31,9 @@ def library_given(script: ParsedFile, test: ast.expr, *, may_be_named: bool = Tr
 
     Libraries that a rule knows are not among them. `may_be_named`: `test` may go through a variable.
     """
-    choice = script.parent(test)
-    if isinstance(choice, ast.IfExp) and choice.test is test:
+    condition = whole(script, test)
+    choice = script.parent(condition)
+    if isinstance(choice, ast.IfExp) and choice.test is condition:
         if libraries := libraries_without_torch(script, choice):
             return libraries[0]
     return _library(script, test, may_be_named=may_be_named)
