@@ -159,6 +159,7 @@ def test_a_fault_is_blamed_on_the_first_check_that_sees_it(
     script = SCRIPT.replace(old, new)
     report = checked(tmp_path, recording, script)
     assert failed(report) == blamed
+    assert "the original was changed after the recording: train.py" in report["notes"]
     detail = next(v["detail"] for v in report["verdicts"] if v["name"] == blamed[-1])
     assert all(part in detail for part in evidence.split(" ...")), detail
 
@@ -216,4 +217,4 @@ def test_two_processes_write_one_file(tmp_path: Path, without: Path) -> None:
     (other / "train.py").write_text(TWO)
     code, output = verify(other, "train.py", "--reference", str(tmp_path / "r.rec"), "--nproc", "3")
     assert code == 2
-    assert "2 processes were recorded and 3 trained here" in output
+    assert "2 processes were recorded and 3 train here" in output

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,6 @@ from ..judge.compare import Comparison, compare
 from ..judge.failures import Failure
 from ..judge.judgement import Check, Judgement, Status
 from ..judge.observed import ObservedRun
-from ..judge.trace import Trace
 from ..observe.plan import Precision, Suspect
 from ..recordings import half_precision, ordered
 from ..recordings.located import Culprit, located, operation
@@ -24,6 +22,7 @@ from .hooks_at_fault import blame_hooks
 from .migration import ProjectMigration
 from .one_process import comparable
 from .proof import CLOCK_RATE, DETAILS, Shower
+from .recorded_notes import digest, notes
 from .request import Request
 from .run import run
 from .workspace import mark, project_of
@@ -149,7 +148,7 @@ def _about(
         dropout=request.dropout,
         nproc=request.nproc,
         sources=_digests(project_of(request.script, None), sorted(names)),
-        shim=_digest(Path(request.data_shim)) if request.data_shim else "",
+        shim=digest(Path(request.data_shim)) if request.data_shim else "",
         precisions=tuple(precisions),
         replay=min((one["steps"] for one in stored if one["batches"]), default=0),
         models=max((one["models"] for one in stored), default=0),
@@ -157,14 +156,7 @@ def _about(
 
 
 def _digests(project: Path, names: Sequence[str]) -> Mapping[str, str]:
-    return {name: digest for name in names if (digest := _digest(project / name))}
-
-
-def _digest(file: Path) -> str:
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError:
-        return ""
+    return {name: found for name in names if (found := digest(project / name))}
 
 
 class NotComparable(Exception):
@@ -186,6 +178,9 @@ def compared(
     if request.replay and recording.about.replay:
         steps = min(steps, recording.about.replay)
     references = [_first_steps(one, steps) for one in _references(request, recording)]
+    if len(references[0].traces) == recording.about.nproc != request.nproc:
+        ours = 1 if proposed.drives_all_devices(request.script) else request.nproc
+        _refuse_other_processes(recording.about.nproc, ours)
     reference, fp32 = references[0], references[1] if len(references) > 1 else None
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
@@ -242,11 +237,13 @@ def _judged(
 ) -> Comparison:
     target = run_target("migrated")
     if target.failure is None:
-        _refuse_other_processes(reference, target)
+        _refuse_other_processes(len(reference.traces), len(target.traces))
         if fp32 is not None:
             fp32, _ = comparable(fp32, target)
         reference, target = comparable(reference, target)
-        _note(reference.traces[0], target.traces[0], request, recording)
+        target.traces[0].notes += notes(
+            reference.traces[0], target.traces[0], request, recording, run_target.proposed
+        )
 
     def judged(repeated: tuple[ObservedRun, ObservedRun] | None = None) -> Comparison:
         return compare(
@@ -348,61 +345,11 @@ def _refuse_replay(request: Request, about: RecordingFacts) -> None:
         )
 
 
-def _refuse_other_processes(reference: ObservedRun, target: ObservedRun) -> None:
-    theirs, ours = len(reference.traces), len(target.traces)
+def _refuse_other_processes(theirs: int, ours: int) -> None:
     if theirs != ours and ours != 1:
         raise NotComparable(
-            f"{theirs} processes were recorded and {ours} trained here: run as many (--nproc {theirs})"
+            f"{theirs} processes were recorded and {ours} train here: run as many (--nproc {theirs})"
         )
-
-
-def _note(reference: Trace, target: Trace, request: Request, recording: Recording) -> None:
-    """Note what differs between the two runs besides the script."""
-    about = recording.about
-    notes = [f"reference: {about}", *_scaling(recording.runs.get(AS_WRITTEN))]
-    if about.kind == STAND_IN:
-        notes.append(
-            "the reference was recorded on the CPU stand-in: it proves nothing about a real GPU"
-        )
-    for name in ("python", "torch"):
-        theirs, ours = reference.about.get(name, "?"), target.about.get(name, "?")
-        if theirs.partition("+")[0] != ours.partition("+")[0]:
-            notes.append(f"{name} {theirs} was recorded, {ours} runs here")
-    if about.args != request.args:
-        notes.append(f"other arguments: recorded {list(about.args)}, here {list(request.args)}")
-    if about.nproc != request.nproc:
-        notes.append(f"{about.nproc} processes were recorded, {request.nproc} run here")
-    if about.dropout != request.dropout:
-        notes.append(f"dropout {about.dropout} was recorded, {request.dropout} here")
-    shim = _digest(Path(request.data_shim)) if request.data_shim else ""
-    if about.shim != shim:
-        notes.append("the recording used another --data-shim")
-    if request.replay:
-        notes.append(_replayed(about))
-    if request.steps != about.steps:
-        notes.append(f"{about.steps} steps were recorded, {request.steps} run here")
-    target.notes = [*target.notes, *notes]
-
-
-def _scaling(run: ObservedRun | None) -> list[str]:
-    """Return a note on the loss scaler of the run as written, if it had one."""
-    steps = [step for trace in run.traces[:1] for step in trace.steps] if run is not None else []
-    scales = [step.scale for step in steps if step.scale is not None]
-    if not scales:
-        return []
-    skipped = [str(step.step) for step in steps if step.skipped]
-    which = f"skipped steps {', '.join(skipped)}" if skipped else "skipped no step"
-    shown = f"{scales[0]:g}" if len(set(scales)) == 1 else f"{scales[0]:g} to {scales[-1]:g}"
-    return [f"as written, the original's loss scale was {shown}, and its scaler {which}"]
-
-
-def _replayed(about: RecordingFacts) -> str:
-    models = f"the recorded initial weights of {about.models} model{'s' * (about.models != 1)}"
-    if not about.replay:
-        return f"replayed: {models}; batches of a DataLoader were not recorded, so the data are the script's own"
-    if about.replay < about.steps:
-        return f"replayed: {models} and all batches; the recording holds the batches of {about.replay} steps, so no more were compared"
-    return f"replayed: {models} and all batches"
 
 
 def as_recorded(request: Request, about: RecordingFacts, given: frozenset[str]) -> Request:
