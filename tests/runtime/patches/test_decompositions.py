@@ -252,6 +252,13 @@ def test_elements_are_scattered_from_a_longer_tensor(
     assert_computed_on_the_device(case, image, device)
 
 
+def test_a_mask_that_selects_nothing_has_a_gradient(device: torch.device) -> None:
+    x = torch.full((4,), -1.0, device=device, requires_grad=True)
+    (x[x > 0].sum() + x.masked_select(x > 0).sum()).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 0, 0, 0]
+
+
 def test_windows_are_views(device: torch.device) -> None:
     x = torch.zeros(6, device=device)
     x.unfold(0, 2, 2)[1] = 1.0

@@ -187,6 +187,12 @@ class _Later:
             self._name(node)
         elif isinstance(node, ast.Constant):
             return
+        elif node in self.kept and isinstance(node, ast.Compare) and len(node.ops) > 1:
+            for side in (node.left, *node.comparators):  # a chain reads what it compares
+                if is_device_tensor(self.script, side):
+                    self._computed_now(side)
+                else:
+                    self._visit(side)
         elif node in self.kept:
             self._computed_now(node)
         elif isinstance(node, ast.BoolOp) and not self.is_conditional and self._are_tests(node):

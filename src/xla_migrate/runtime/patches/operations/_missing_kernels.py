@@ -103,6 +103,8 @@ def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return `x` with the elements of `source`, one after the other, at the places of `mask`."""
     shape = torch.broadcast_shapes(x.shape, mask.shape)  # type: ignore[no-untyped-call]
     x, mask = x.expand(shape), mask.expand(shape)
+    if source.numel() == 0:
+        return x.clone()  # the mask is False everywhere, and nothing can be gathered
     places = mask.flatten().long().cumsum(0) - 1
     taken = source.flatten()[places.clamp(0, source.numel() - 1)]
     return torch.where(mask, taken.view(x.shape), x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.engine import Options, check, migrate
 
 STEP = """\
 import torch
@@ -52,3 +52,20 @@ def test_a_chain_is_reported(line: str) -> None:
 )
 def test_a_single_comparison_is_not(line: str) -> None:
     assert not _messages(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "test"),
+    [
+        ("assert 0 <= ids.min() <= ids.max() < 10", "0 <= value <= value_2 < 10"),
+        ("if not 0 <= ids.min() < 10:\n            raise ValueError", "not 0 <= value < 10"),
+    ],
+)
+def test_a_chain_that_checks_is_computed_later_of_the_tensors_that_it_compares(
+    line: str, test: str
+) -> None:
+    script = STEP.replace("def train(model, batches, optimizer, n, log)", "if True")
+    after = migrate(script.format(line=line).encode(), Options())
+    assert test in after.data.decode()
+    assert "value=ids.min()" in after.data.decode() or "= ids.min()\n" in after.data.decode()
+    assert "XLA503" not in [f.code for f in after.left]
