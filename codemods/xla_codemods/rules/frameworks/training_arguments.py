@@ -86,6 +86,20 @@ transformers imports PyTorch's function for activation checkpointing, which fail
      return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
 ```
 
+A model that enables it before needs that once (XLA509):
+
+```diff
+ from transformers import TrainingArguments
++from xla_migrate import runtime as xla
+
+ def arguments(model, out):
++    from transformers import modeling_utils
++    # PyTorch's activation checkpointing fails on XLA.
++    modeling_utils.checkpoint = xla.checkpoint
+     model.gradient_checkpointing_enable()
+     return TrainingArguments(out, optim="adamw_torch", gradient_checkpointing=True)
+```
+
 FSDP is kept. With `xla.patch_accelerate()` (XLA814) the Trainer divides parameters, gradients and
 the optimizer's state over all devices from one process. Start it once, with `python train.py`. A
 step takes `per_device_train_batch_size` samples for each device, as on CUDA. With `{"xla": True}`
@@ -150,6 +164,7 @@ from ...analysis.frameworks.arguments import (
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.passed_values import given as given_values
 from ...analysis.frameworks.sharding import patched_before
+from ...analysis.frameworks.transformers_checkpointing import is_enabled_before, is_patched, patch
 from ...analysis.frameworks.values import (
     HALF,
     HOST,
@@ -345,17 +360,13 @@ def _may_be_true(script: Script, call: ast.Call, name: str) -> bool:
 
 
 def _checkpointing(script: Script, node: ast.expr) -> Iterator[Finding]:
-    if "modeling_utils.checkpoint = " in script.source.text:
+    statement = script.statement(node)
+    if is_patched(script) or is_enabled_before(script, statement):
         return
-    patch = (
-        "from transformers import modeling_utils\n"
-        "# PyTorch's activation checkpointing fails on XLA.\n"
-        f"modeling_utils.checkpoint = {script.xla}.checkpoint"
-    )
     message = (
         "PyTorch's activation checkpointing fails on XLA: use `xla.checkpoint` in transformers"
     )
-    yield RULE.finding(script, node, message, InsertBefore(script.statement(node), patch))
+    yield RULE.finding(script, node, message, InsertBefore(statement, patch(script)))
 
 
 @RULE.call(*PARSERS)

@@ -94,6 +94,7 @@ from collections.abc import Iterator
 
 from ...analysis.devices.owners import own_methods
 from ...analysis.frameworks.accelerator import uses_accelerate
+from ...analysis.frameworks.transformers_checkpointing import is_enabled_before, is_patched, patch
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
@@ -163,23 +164,14 @@ def partial_wrapper(script: Script, call: ast.Call, scope: Scope) -> Iterator[Fi
 @RULE.method("gradient_checkpointing_enable")
 def of_transformers(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     statement = script.parent(call)
-    if _is_patched(script) or _is_self(call.func.value) or _is_own(script, call.func):
+    if is_patched(script) or _is_self(call.func.value) or _is_own(script, call.func):
         return
     if not isinstance(statement, ast.Expr):
         yield RULE.finding(script, call, _MESSAGE, effort=MEDIUM)
         return
-    text = (
-        "from transformers import modeling_utils\n"
-        "# PyTorch's activation checkpointing fails on XLA.\n"
-        f"modeling_utils.checkpoint = {script.xla}.checkpoint"
-    )
-    yield RULE.finding(script, call, _MESSAGE, InsertBefore(statement, text))
-
-
-def _is_patched(script: Script) -> bool:
-    """True if transformers has been given another function."""
-    stores = script.index.stores("checkpoint")
-    return any(ast.unparse(store.value).endswith("modeling_utils") for store in stores)
+    if is_enabled_before(script, statement):
+        return
+    yield RULE.finding(script, call, _MESSAGE, InsertBefore(statement, patch(script)))
 
 
 def _is_self(node: ast.expr) -> bool:
