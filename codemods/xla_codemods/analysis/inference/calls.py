@@ -143,6 +143,9 @@ def _library(values: Inference, dotted: str, node: ast.Call, scope: Scope) -> Va
         return value._replace(element=_batch_with_parts_on_host(keyword(node, "host")))
     if value != UNKNOWN:
         return value
+    if dotted in library_types.REARRANGING and node.args:  # of arrays, too
+        is_tensor = values.value(node.args[0], scope).has(TENSOR)
+        return Value(frozenset({TENSOR, *_place(values, node, scope)})) if is_tensor else UNKNOWN
     if library_types.is_tensor_function(dotted):
         value = Value(frozenset({TENSOR, *_place(values, node, scope)}))
         return Value(value.kinds, element=value) if last in _TUPLE_RETURNING else value

@@ -44,6 +44,8 @@ VENDORED = "xla_runtime"
 FUNCTIONAL_CALLS = frozenset(
     f"torch.{name}" for name in ("func.functional_call", "nn.utils.stateless.functional_call")
 )
+# Functions that rearrange the elements of a tensor, or of an array.
+REARRANGING = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 # Libraries whose values are none of torch's, whatever their methods are called.
 FOREIGN = frozenset(
     "PIL catboost chainer cupy cv2 haiku jax jaxlib lightgbm megengine mindspore mlx mxnet numba oneflow onnxruntime"
@@ -338,6 +340,8 @@ def is_tensor_function(dotted: str) -> bool:
     home, _, last = dotted.rpartition(".")
     if home in {"torch.nn.functional", "torch.special", "torch.linalg", "torch.fft"}:
         return True
+    if home in {"torchvision.ops", "torchvision.ops.boxes"}:
+        return not last[:1].isupper()
     if home == RUNTIME and last in _OF_RUNTIME:
         return True
     if home != "torch" or dotted in _GIVE_DTYPES:

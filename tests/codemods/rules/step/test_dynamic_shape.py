@@ -269,6 +269,30 @@ for x in batches:
     assert found(source) == lines
 
 
+@pytest.mark.parametrize(
+    ("made", "is_on_device"),
+    [
+        ("box_iou(net(x), x)", True),
+        ("torchvision.ops.boxes.box_area(net(x))", True),
+        ("box_iou(x.cpu(), x.cpu())", False),
+        ("rearrange(net(x), 'b c -> c b')", True),
+        ("rearrange(np.zeros((2, 2)), 'b c -> c b')", False),
+    ],
+)
+def test_masks_of_what_other_libraries_compute_of_tensors(made: str, is_on_device: bool) -> None:
+    source = f"""import numpy as np, torch, torchvision
+from einops import rearrange
+from torchvision.ops import box_iou
+net = torch.nn.Linear(4, 4).cuda()
+for x in batches:
+    x = x.cuda()
+    made = {made}
+    y = made[made > 0].std()
+    net(x).sum().backward()
+"""
+    assert found(source) == ([8] if is_on_device else [])
+
+
 def test_a_mask_that_is_computed_from_itself() -> None:
     source = """import torch
 net = torch.nn.Linear(4, 4).cuda()
