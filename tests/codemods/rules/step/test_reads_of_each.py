@@ -113,6 +113,45 @@ def test_indices_that_are_tensors(line: str, times: int) -> None:
     assert all("one_hot" in message for message in found)
 
 
+EVALUATION = """
+import torch
+
+def decode(best, names, sizes):
+    hits, out = [0] * 4, []
+    {line}
+    return hits, out
+
+def train(model, optimizer, batches, names):
+    model.cuda()
+    for x, y in batches:
+        x, y = x.cuda(), y.cuda()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, sizes in batches:
+            print(decode(model(x.cuda()).argmax(1), names, sizes))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "times"),
+    [
+        ("for i in range(len(best)): hits[best[i]] += 1", 1),
+        ("for i in range(sizes[0]): out.append(names[best[i].item()])", 1),
+        ("for i in range(1, len(best)):\n        if int(best[i - 1]) > 0: out.append(i)", 1),
+        ("out = [best[i].cpu().item() for i in range(len(best))]", 1),
+        ("for i in range(2): hits[best[i]] += 1", 0),  # few
+        ("best = best.tolist()\n    for i in range(len(best)): hits[best[i]] += 1", 0),
+        ("for i in range(len(names)): out.append(names[i].title())", 0),
+        ("for i in range(len(best)): out.append(best[i] + 1)", 0),
+    ],
+)
+def test_loops_over_indices_of_a_tensor_that_read_each(line: str, times: int) -> None:
+    messages = [f.message for f in checked(EVALUATION.format(line=line)) if f.code == "XLA503"]
+    assert len([m for m in messages if m.startswith("the loop over `best`")]) == times
+
+
 @pytest.mark.parametrize(
     ("line", "tensors"),
     [

@@ -9,9 +9,10 @@ from ...nodes import walk
 from ...once import once
 from ...scopes import Scope
 from ...script import Script
-from ...syntax import identifiers
+from ...syntax import identifiers, unparsed
 from ..tensors.device_tensors import is_device_tensor
-from .fetching import reads_of
+from ..training import FORWARD
+from .fetching import made_later, reads_of
 
 _WRAPPERS = frozenset({"enumerate", "list", "reversed", "tqdm", "zip"})
 
@@ -26,6 +27,9 @@ def element_loops(script: Script) -> Mapping[ast.AST, list[ast.expr]]:
         tensors = [*_on_the_device(script, iterated)]
         if tensors and _reads(script, target, body):
             found[loop] = tensors
+        elif indexed := [*_read_by_index(script, iterated, target, body)]:
+            if made_later(script).isdisjoint(node for part in body for node in walk(part)):
+                found[loop] = list({unparsed(tensor): tensor for tensor in indexed}.values())
     return found
 
 
@@ -47,6 +51,58 @@ def _on_the_device(script: Script, iterated: ast.expr) -> Iterator[ast.expr]:
                 yield from _on_the_device(script, each)
         case _ if is_device_tensor(script, iterated):
             yield iterated
+
+
+def _read_by_index(
+    script: Script, iterated: ast.expr, target: ast.expr, body: list[ast.AST]
+) -> Iterator[ast.expr]:
+    """Yield the tensors on the device that a loop over their indices reads: `labels` of `labels[i].item()`.
+
+    A loop that runs the model computes something new in each iteration.
+    """
+    if not (isinstance(target, ast.Name) and _is_a_range(iterated)):
+        return
+    nodes = [node for part in body for node in walk(part)]
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    if any(FORWARD in script.training.call_effects(call) for call in calls):
+        return
+    for node in nodes:
+        for tensor in (_indexed(value, target.id) for value in _read(node)):
+            if tensor is not None and is_device_tensor(script, tensor):
+                if any(True for _ in reads_of(script, node)):
+                    yield tensor
+
+
+def _is_a_range(iterated: ast.expr) -> bool:
+    """Return True for `range(n)`, whose number of elements is not written out."""
+    match iterated:
+        case ast.Call(func=ast.Name(id="range"), args=args):
+            return not all(isinstance(argument, ast.Constant) for argument in args)
+        case ast.Call(func=ast.Name(id=name), args=[inner, *_]) if name in _WRAPPERS:
+            return _is_a_range(inner)
+    return False
+
+
+def _read(node: ast.AST) -> list[ast.expr]:
+    """Return the values that `node` reads, if it reads: `x` of `x.item()`, `int(x)` and `table[x]`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner), args=[]):
+            return [owner]
+        case ast.Call(func=ast.Name(), args=args):
+            return args
+        case ast.Subscript(slice=index):
+            return index.elts if isinstance(index, ast.Tuple) else [index]
+    return []
+
+
+def _indexed(node: ast.expr, name: str) -> ast.expr | None:
+    """Return `x` of `x[i]`, also of `x[i].cpu()` and `x[i - 1]`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner), args=[]):
+            return _indexed(owner, name)
+        case ast.Subscript(value=owner, slice=index) if name in identifiers(index):
+            return owner
+    return None
 
 
 def _reads(script: Script, target: ast.expr, body: list[ast.AST]) -> bool:

@@ -343,6 +343,7 @@ def _is_of_the_host(script: Script, owner: ast.expr) -> bool:
     if value.has(TENSOR) or value.has(ARRAY):
         return not value.has(ACCEL) and (value.has(ARRAY) or value.has(HOST))
     made = [b.part for b in script.reaching(owner)] if isinstance(owner, ast.Name) else []
+    made = [m.left if isinstance(m, ast.BinOp) else m for m in made]  # [0] * n
     return bool(made) and all(isinstance(m, (ast.List, ast.ListComp)) for m in made)
 
 
