@@ -194,6 +194,17 @@ class Batches:
                 return self._moving(script.parent(generator))
             case ast.For(iter=iterated) as loop if iterated is node:
                 return self._moving(loop)
+            case ast.Tuple() | ast.List() as display:
+                return self._moves_of_each(display)
+        return []
+
+    def _moves_of_each(self, display: ast.Tuple | ast.List) -> list[ast.AST]:
+        """Return the calls that move each element of `display`: `[t.cuda() for t in (x, y)]`, `map(move, (x, y))`."""
+        match self.script.parent(display):
+            case ast.comprehension(iter=iterated) as generator if iterated is display:
+                return self._moving(self.script.parent(generator))
+            case ast.Call(func=ast.Name(id="map")) as call if self._moving(call):
+                return [call]
         return []
 
     def _next(self, use: BatchUse) -> list[BatchUse] | None:

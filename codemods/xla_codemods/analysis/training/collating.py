@@ -324,8 +324,12 @@ def _sized(size: ast.expr) -> ast.expr:
 
 
 def _with(node: ast.ListComp | ast.GeneratorExp, element: ast.expr) -> ast.ListComp:
-    """Return `[element for ...]` with the loops of `node`."""
-    return ast.ListComp(elt=element, generators=node.generators)
+    """Return `[element for ...]` with the loops of `node`: of all samples, if all except the last are counted."""
+    loops = node.generators
+    match loops:
+        case [ast.comprehension(iter=ast.Subscript(value=whole, slice=ast.Slice())) as loop]:
+            loops = [ast.comprehension(loop.target, whole, loop.ifs, loop.is_async)]
+    return ast.ListComp(elt=element, generators=loops)
 
 
 def _texts(nodes: list[ast.AST], joined: ast.expr) -> set[str]:

@@ -133,6 +133,7 @@ def test_rows_of_samples_joined(mark: str) -> None:
         "xs, ends, n = [], [], 0\nfor x in batch:\n    n += len(x)\n    xs.append(x)\nreturn np.vstack(xs)",
         "n = 0\nfor g in batch:\n    n += g['x'].shape[0]\nreturn np.concatenate([s['x'] for s in batch])",
         "xs = [s['x'] for s in batch]\nsizes = [len(s['x']) for s in batch]\nreturn torch.cat(xs), sizes",
+        "xs = [s[0] for s in batch]\nfirst = np.cumsum([0] + [len(x) for x in xs[:-1]])\nreturn np.concatenate(xs), first",
         "of = [np.full(len(x), i) for i, x in enumerate(batch)]\nreturn np.hstack(of)",
     ],
 )

@@ -224,6 +224,19 @@ def test_a_host_read_each_step_fails_with_its_line() -> None:
     assert found.detail == "3.00 per step, 0.00 in the original; item() at train.py:22"
 
 
+def test_a_read_that_only_the_migrated_script_has_is_named() -> None:
+    mask = Read("train.py:22", "mask index", 3)
+
+    def reads(step: OptimizerStep) -> None:
+        step.reads = [mask, Read("train.py:30", "masked assignment", 1)]
+
+    original = run(LOSSES)
+    for step in original.traces[0].steps:
+        step.reads = [mask]
+    found = verdict("host reads", target(reads), original)
+    assert found.where == "train.py:30"
+
+
 def test_reads_that_the_original_asked_for_pass() -> None:
     def reads(step: OptimizerStep) -> None:
         step.reads = [Read("train.py:22", "item()", 1)]
