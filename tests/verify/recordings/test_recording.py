@@ -146,3 +146,12 @@ def test_any_other_file_is_refused(tmp_path: Path, content: bytes | None) -> Non
 def test_a_missing_file_is_reported() -> None:
     with pytest.raises(RecordingError, match="No such file"):
         load(Path("/nowhere/r"))
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "link.zip"
+    (tmp_path / "real.zip").write_bytes(b"old")
+    link.symlink_to("real.zip")
+    save(link, ABOUT, {"float32": (run(), tmp_path)})
+    assert link.is_symlink()
+    assert load(tmp_path / "real.zip").about == ABOUT

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
+from ...files.special import is_special, write_special
 from ..judge.compare import Comparison, compare
 from ..judge.failures import Failure
 from ..judge.judgement import Check, Judgement, Status
@@ -80,8 +81,23 @@ def record(
             if precision == FLOAT32 and any(trace.float16 for trace in found.traces):
                 waiting.append(BFLOAT16)
         about = _about(request, command, [one for one, _ in runs.values()], tuple(runs))
-        save(file, about, runs, stored)
-    return Recorded(about, file.stat().st_size)
+        size = _save(file, base, about, runs, stored)
+    return Recorded(about, size)
+
+
+def _save(
+    file: Path,
+    base: Path,
+    about: RecordingFacts,
+    runs: Mapping[str, tuple[ObservedRun, Path]],
+    stored: Path | None,
+) -> int:
+    """Write the recording and return its size. A device or a pipe is written to, and never replaced."""
+    place = base / "recording.zip" if is_special(str(file)) else file
+    save(place, about, runs, stored)
+    if place is not file:
+        write_special(str(file), place.read_bytes())
+    return place.stat().st_size
 
 
 def _without_hooks(

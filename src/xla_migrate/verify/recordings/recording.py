@@ -9,6 +9,7 @@ initial weights and the first batches, as torch saves them.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -95,7 +96,7 @@ def save(
     """Write a recording.
 
     Args:
-        path: the file.
+        path: the file. A link stays a link.
         about: what was recorded.
         runs: by precision, each with the folder of its processes' records.
         replay: a folder with initial weights and batches.
@@ -105,7 +106,8 @@ def save(
         for name, (run, _) in runs.items()
     }
     head = {"format": FORMAT, "version": VERSION, "about": asdict(about), "runs": described}
-    new = path.with_name(f"{path.name}.new")
+    real = Path(os.path.realpath(path))
+    new = real.with_name(f"{real.name}.new")
     with zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr("recording.json", json.dumps(head, indent=1))
         for name, (run, records) in runs.items():
@@ -116,7 +118,7 @@ def save(
                     archive.writestr(f"{name}/{file.name}", "\n".join(_packed(text)))
         for file in sorted(replay.glob("*.pt")) if replay is not None else ():
             archive.write(file, f"{_REPLAY}{file.name}", zipfile.ZIP_STORED)
-    new.replace(path)
+    new.replace(real)
 
 
 def load(path: Path) -> Recording:
