@@ -103,6 +103,7 @@ def test_not_even_the_smallest_fits(script: Path, asked: list[dict[str, Any]], c
     [
         (["nowhere.py", "--for", "v5e"], "nowhere.py: no such script"),
         (["train.py", "--for", "h100"], "unknown TPU"),
+        (["train.py", "--for", "trn1.32xlarge"], "AWS Trainium has no compiler here, only TPUs"),
         (["train.py", "--for", "v5e", "--fit", "batch"], "write a range such as"),
         (["train.py"], "--for"),
         (

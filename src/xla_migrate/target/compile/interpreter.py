@@ -58,8 +58,7 @@ def find(given: str | None = None) -> Compiler:
                 return found
             problems.append(problem)
     raise NoCompiler(
-        f"no TPU compiler ({problems[0]}). To install it here: pip install "
-        f"'xla-migrate[tpu-compile]'. In a separate environment: python3 -m venv {home()} && "
+        f"no TPU compiler ({problems[0]}). To install it in a separate environment: python3 -m venv {home()} && "
         f"{home()}/bin/pip install {_PACKAGES}"
     )
 

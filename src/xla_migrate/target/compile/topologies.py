@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...compiler.machines import machine_of
+from ...compiler.machines import MACHINES, NEURON, machine_of
 
 # Dimensions, chips of one host, cores that the accelerator type counts per chip, and its prefix.
 _CHIPS: dict[str, tuple[int, tuple[int, ...], int, str]] = {
@@ -58,6 +58,12 @@ def topology(name: str) -> Topology:
     chip, _, size = _of_type(name.strip().lower()).partition(":")
     chip = _ALIASES.get(chip, chip)
     if chip not in _CHIPS:
+        machine = MACHINES.get(machine_of(name))
+        if machine is not None and machine.kind == NEURON:
+            raise TopologyError(
+                f"{name}: {machine.title} has no compiler here, only TPUs: check operations with "
+                "`--ops neuron=FILE`, and run `xla-migrate precompile` on the machine"
+            )
         raise TopologyError(
             f"{name}: unknown TPU; known TPUs: {', '.join(_CHIPS)}, with a size or without: v5e:2x2"
         )

@@ -40,8 +40,8 @@ def captured(
         raise RequestError(f"{python} cannot be run: {error.strerror}") from None
     if code == capture.NO_PACKAGE:
         raise RequestError(
-            f"{python} lacks the SageMaker SDK or moto: pip install 'xla-migrate[sagemaker]', or "
-            "name an interpreter that has them with --sdk-python"
+            f"{python} lacks the SageMaker SDK or moto: pip install 'sagemaker>=2.257' "
+            "boto3 'moto>=5.2', or name an interpreter that has them with --sdk-python"
         )
     if code == capture.NO_JOB:
         raise RequestError(f"{script} ended without requesting a training job")
