@@ -7,7 +7,7 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
 
-from ...helpers import migrated
+from ...helpers import findings, migrated
 from ..lines import line
 
 ARGS = "import argparse\nargs = argparse.ArgumentParser().parse_args()\n"
@@ -385,3 +385,22 @@ def test_a_field_that_partial_passes_to_torch() -> None:
         + 'train(Config(**json.load(open("a.json"))))\n'
     )
     assert "partial(torch.ones, device=xla.xla_device(cfg.device))" in result
+
+
+@pytest.mark.parametrize(("base", "times"), [("transformers.Trainer", 0), ("Loop", 1)])
+def test_the_device_of_a_trainers_arguments_is_the_one_that_it_trains_on(
+    base: str, times: int
+) -> None:
+    source = f"""
+import transformers
+from loops import Loop
+
+class Distiller({base}):
+    def training_step(self, model, inputs, count=None):
+        self.teacher.to(self.args.device)
+        loss = self.compute_loss(model, inputs)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+"""
+    assert [code for _, code in findings(source)].count("XLA111") == times

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...frameworks.arguments import TRAINERS
 from ...inference.values import DEVICE, GIVEN, STRING
+from ...projects.callees import derives
 from ...projects.passed_arguments import assigned_to
 from ...script import Script
 from ...syntax import keyword, name_of
@@ -124,10 +126,20 @@ def is_from_elsewhere(script: Script, part: ast.expr) -> bool:
         return False
     if isinstance(owner, ast.Name) and owner.id in {"self", "cls"}:
         return False
+    if _are_of_a_trainer(script, owner):
+        return False
     known = script.value(part).kinds or script.value(owner).kinds
     if known or script.dotted(owner) is not None or is_made_device(script, part):
         return False
     return not _is_made_in_another_module(script, part, name)
+
+
+def _are_of_a_trainer(script: Script, owner: ast.expr) -> bool:
+    """Return True for `self.args` of a subclass of transformers' Trainer, whose device is the one that it trains on."""
+    definition = script.class_around(owner)
+    if definition is None or ast.unparse(owner) != "self.args":
+        return False
+    return derives(script, definition, TRAINERS.__contains__)
 
 
 def _is_made_in_another_module(
