@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...flow.closure import all_ends
+from ...flow.calls import outer_calls
+from ...flow.closure import all_ends, reach
+from ...flow.conditions import conditions
+from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ...patterns import Pattern
 from ..inference import library_types
+from ..nodes import walk
 from ..once import once
 from ..script import Script
 from ..syntax import text_of
@@ -151,6 +155,19 @@ def _calls(script: Script) -> Iterator[tuple[ast.Call, str]]:
                 yield call, name
 
 
+def guards(script: Script) -> Iterator[tuple[ast.Compare, ast.expr]]:
+    """Yield tests without which nothing is sharded, each with its number of processes: `if world_size > 1: FSDP(model)`."""
+    calls = [call for call, _ in _calls(script)]
+    places = reach(calls, lambda each: outer_calls(script, each))
+    tests = [test for place in places for test, _ in conditions(script, place, refusals=False)]
+    for part in dict.fromkeys(part for test in tests for part in walk(test)):
+        match part:
+            case ast.Compare(left=number, comparators=[ast.Constant(value=0 | 1 | 2)]) | (
+                ast.Compare(left=ast.Constant(value=0 | 1 | 2), comparators=[number])
+            ) if world_sizes.is_counted(number, script.index.scope(part)):
+                yield part, number
+
+
 def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
     """Return the arguments of a sharding call that the runtime has no equivalent for, in words; None if there are none.
 
@@ -170,9 +187,28 @@ def unusual_call(script: Script, call: ast.Call, name: str) -> str | None:
             return "a mesh that has several dimensions or other uses"
         if option not in known:
             return f"`{option}`"
-        if option == "sharding_strategy" and not isinstance(value, ast.Attribute):
+        if option == "sharding_strategy" and not _is_a_strategy(script, value):
             return "an unknown strategy"
     return None
+
+
+def _is_a_strategy(script: Script, value: ast.expr) -> bool:
+    """Return True if `value` is one of torch's strategies, also chosen by a name: `{"full": FULL_SHARD}[name]`."""
+
+    def parts(node: ast.expr) -> Sequence[ast.expr]:
+        match node:
+            case ast.Subscript(value=ast.Dict(values=values)):
+                return values
+            case ast.Subscript(value=owner):
+                return held(script, owner, ANY) or sources(script, node)
+            case ast.Call(func=ast.Attribute(value=owner, attr="get")):
+                return held(script, owner, ANY)
+        return sources(script, node)
+
+    def is_one(node: ast.expr) -> bool:
+        return ".ShardingStrategy." in (script.dotted(node) or "")
+
+    return all_ends([value], parts, is_one)
 
 
 def _options(script: Script, call: ast.Call) -> Iterator[tuple[str | None, ast.expr]]:

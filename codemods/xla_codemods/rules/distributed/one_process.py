@@ -2,8 +2,8 @@
 
 ## What it reports
 
-Arithmetic with the number of processes, and lengths of loaders, in scripts for FSDP and with
-`--parallel spmd`.
+Arithmetic with the number of processes, tests of it that decide if a model is sharded, and lengths
+of loaders, in scripts for FSDP and with `--parallel spmd`.
 
 ## Why it matters on XLA
 
@@ -36,6 +36,21 @@ loader.
 -    steps = args.epochs * len(loader)
 +    steps = args.epochs * len(xla.MpDeviceLoader(loader))
      return lr, accumulation, steps, dist.get_rank()
+```
+
+A test that decides if the model is sharded:
+
+```diff
+-import torch.distributed as dist
+-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
++from xla_migrate import runtime as xla
+
+ def build(model):
+-    if dist.get_world_size() > 1:
+-        model = FSDP(model)
++    if xla.data_parallel_size() > 1:
++        model = xla.FullyShardedDataParallel(model)
+     return model
 ```
 
 A sum over processes is divided by their number, which is 1. It is not reported:
@@ -78,13 +93,14 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.training import world_sizes
 from ...analysis.training.loaders import is_called_a_loader
-from ...analysis.training.sharding import is_sharded_by_the_runtime
+from ...analysis.training.sharding import guards, is_sharded_by_the_runtime
 from ...analysis.training.world_sizes import is_of_replicas
 from ...edits import Replace
 from ...finding import MEDIUM, WARNING, Finding
 from ...rule import Rule
+from ...symptoms import LIKELY
 
-RULE = Rule("XLA613", "one-process", effort=MEDIUM)
+RULE = Rule("XLA613", "one-process", effort=MEDIUM, behind={"loss": LIKELY})
 
 _ONE = "SPMD runs one process for all devices"
 
@@ -99,6 +115,7 @@ def one_process(script: Script) -> Iterator[Finding]:
             yield from _counted(script)
         return
     yield from _counted(script)
+    yield from _guarded(script)
     yield from _summed(script)
     yield from _gathered(script)
     yield from _lengths(script)
@@ -121,6 +138,15 @@ def _counted(script: Script) -> Iterator[Finding]:
         else:
             message = f"`{text}` counts processes, and {_ONE}: use `xla.data_parallel_size()` if the code means devices"
             yield RULE.finding(script, use.whole, message, severity=WARNING)
+
+
+def _guarded(script: Script) -> Iterator[Finding]:
+    for test, number in guards(script):
+        text = ast.unparse(test)
+        message = f"`{text}` counts processes, and {_ONE}, so the model would not be sharded: use `xla.data_parallel_size()`"
+        yield RULE.finding(
+            script, test, message, Replace(number, f"{script.xla}.data_parallel_size()")
+        )
 
 
 def _summed(script: Script) -> Iterator[Finding]:

@@ -349,3 +349,55 @@ def test_types_are_asked_as_before(asked: str) -> None:
     assert "XLA610" not in {
         code for _, code in findings(f"{head}def ask(model, args):\n    return {asked}\n")
     }
+
+
+@pytest.mark.parametrize(
+    ("strategy", "is_known"),
+    [
+        ("ShardingStrategy.SHARD_GRAD_OP", True),
+        ('{"full": ShardingStrategy.FULL_SHARD, "no": ShardingStrategy.NO_SHARD}[name]', True),
+        ("ShardingStrategy.FULL_SHARD if name else ShardingStrategy.NO_SHARD", True),
+        ("KINDS[name]", True),
+        ("KINDS.get(name)", True),
+        ("name", False),
+        ("getattr(ShardingStrategy, name)", False),
+    ],
+)
+def test_a_strategy_that_is_chosen_of_known_ones_is_known(strategy: str, is_known: bool) -> None:
+    source = f"""
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy
+
+KINDS = {{"full": ShardingStrategy.FULL_SHARD, "grad": ShardingStrategy.SHARD_GRAD_OP}}
+
+def build(model, name):
+    return FSDP(model, sharding_strategy={strategy})
+"""
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA610"]
+    assert bool(found.edits) == is_known
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("if world_size > 1:\n        model = shard(model)", "if xla.data_parallel_size() > 1:"),
+        ("if name and 1 < world_size:\n        model = shard(model)",
+         "if name and 1 < xla.data_parallel_size():"),
+        ("if world_size == 1:\n        return model\n    model = shard(model)",
+         "if xla.data_parallel_size() == 1:"),
+        ("if world_size > 1:\n        print(name)\n    model = shard(model)", "if world_size > 1:"),
+    ],
+)  # fmt: skip
+def test_a_test_without_which_nothing_is_sharded_counts_devices(body: str, after: str) -> None:
+    source = f"""
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+def shard(model):
+    return FSDP(model)
+
+def build(model, name):
+    world_size = dist.get_world_size()
+    {body}
+    return model
+"""
+    assert f"    {after}\n" in migrate(source.encode()).data.decode()
