@@ -89,6 +89,28 @@ Options from another file, which may hold a `torch.device` already:
 +        xla.mark_step()
 ```
 
+A field that is annotated as a string keeps one, so that the settings can still be written to a file:
+
+```diff
+ import json
+ from dataclasses import dataclass
+ import torch
++from xla_migrate import runtime as xla
+
+ @dataclass
+ class Config:
+     device: str = "cpu"
+     teacher_device: str | None = None
+
+     def __post_init__(self):
+         if self.teacher_device is None:
+-            self.teacher_device = self.device
++            self.teacher_device = xla.device_type(self.device)
+
+ config = Config(**json.load(open("config.json")))
+ model = torch.nn.Linear(2, 2).to(config.teacher_device)
+```
+
 Values that are devices already are not reported:
 
 ```python
@@ -281,11 +303,13 @@ def _is_named(part: ast.expr) -> bool:
 
 
 def _is_used_as_a_name(script: Script, target: ast.expr) -> bool:
-    """`device_type = cfg.device`, `device.startswith("cuda")`, `device == "auto"`, and entries of dicts, which hold
-    settings: whoever gets it wants text.
+    """`device_type = cfg.device`, `device.startswith("cuda")`, `device == "auto"`, fields that are annotated so, and
+    entries of dicts, which hold settings: whoever gets it wants text.
     """
     name = ast.unparse(target)
     if name.lower().endswith("type") or isinstance(target, ast.Subscript):
+        return True
+    if isinstance(target, ast.Attribute) and _is_field(script, target):
         return True
     pattern = rf"(?<!for )\b{re.escape(name)}(?:\.(?:find|lower|partition|replace|split|startswith)\(| (?:==|!=|in|not in) )"
     return re.search(pattern, script.source.text) is not None
