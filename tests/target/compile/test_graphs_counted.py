@@ -72,6 +72,11 @@ def _counts(before: str, after: str, folder: Path) -> tuple[tracing.Tracing, int
         ("", "model.weight.data.mul_(0.9 + 0.1 * loss.item())"),
         ("", "scale = loss.item()\n    print((x * scale).sum().item())"),
         ("started = copy.deepcopy(nn.Linear(6, 3).to(device))", "pass"),
+        (  # a tensor that was updated in place is read by another graph than before
+            "nn.Linear.forward = lambda self, x, forward=nn.Linear.forward: ("
+            "print(self.weight.norm().item()), forward(self, x))[1]",
+            "pass",
+        ),
         ("", "print(x.median(dim=1).values.sum().item())"),  # no kernel: its operands are one graph
     ],
 )

@@ -30,7 +30,7 @@ def test_none_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.delenv(interpreter.VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(interpreter, "_ask", lambda python: (None, "libtpu not installed"))
-    with pytest.raises(interpreter.NoCompiler, match=r"xla-migrate\[tpu-compile\]") as error:
+    with pytest.raises(interpreter.NoCompiler, match=r"pip install jax==") as error:
         interpreter.find()
     assert "\n" not in str(error.value)
 

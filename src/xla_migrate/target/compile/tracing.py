@@ -210,7 +210,8 @@ def read(records: Path) -> Tracing:
     """Return the results that the processes of a tracing have recorded."""
     out = Tracing()
     by_text: dict[str, Traced] = {}
-    compiled: set[tuple[str, ...]] = set()  # texts, with the clones that torch_xla returns too
+    # Hashes, with the clones that torch_xla returns, too. Graphs of one text may have several hashes.
+    compiled: set[tuple[str, ...]] = set()
     for file in sorted(records.glob("events.*.jsonl")):
         numbered: dict[int, Traced] = {}
         causes: dict[int, int] = {}  # number of a graph -> its place in `out.causes`
@@ -218,7 +219,9 @@ def read(records: Path) -> Tracing:
             event = json.loads(line)
             if event["kind"] == "graph":
                 graph = numbered[event["number"]] = _graph(event, records, by_text)
-                if (program := (graph.text, *event.get("clones", ()))) not in compiled:
+                if (
+                    program := (event.get("hash", graph.text), *event.get("clones", ()))
+                ) not in compiled:
                     compiled.add(program)
                     causes[event["number"]] = len(out.causes)
                     out.causes.append(_cause(event))

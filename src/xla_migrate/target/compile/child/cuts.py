@@ -203,6 +203,7 @@ class Tracer:
             donors=donors,
             beside=beside,
             clones=clones,
+            hash=key[0].hex(),
             spmd=_is_spmd(),
             cause=None if cause is None else asdict(cause),
         )
