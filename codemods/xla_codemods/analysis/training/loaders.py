@@ -166,15 +166,28 @@ class Feeding:
         match node:
             case ast.Name():
                 home, bindings = scope.find(node.id) or (scope, [])
-                match bindings:
-                    case [Binding(how="assign" | "with", path=(), value=ast.Call() as made)]:
-                        return self._wrapped(Driver(made, home, is_cached))
+                if len(bindings) > 1:
+                    reaching = self.script.reaching(node)
+                    bindings = [b for b in bindings if b in reaching]
+                behind = [self._bound(b, home, is_cached, len(bindings) > 1) for b in bindings]
+                return [found for each in behind for found in each] if all(behind) else []
             case ast.Call(func=func, args=args):
                 dotted, name = self.script.dotted(func, scope) or "", name_of(func)
                 if name == "zip" or dotted.endswith("zip_longest"):
                     return [Driver(each, scope, is_cached) for each in args]
                 if name in PASSING or (name in PASSING_METHODS and isinstance(func, ast.Attribute)):
                     return [Driver(each, scope, is_cached or name == "cycle") for each in args[:1]]
+        return []
+
+    def _bound(
+        self, binding: Binding, home: Scope, is_cached: bool, is_one_of_several: bool
+    ) -> list[Driver]:
+        """Return what `binding` iterates over; of several, one may be another name: `bar = loader`, then `bar = tqdm(bar)`."""
+        match binding:
+            case Binding(how="assign" | "with", path=(), value=ast.Call() as made):
+                return self._wrapped(Driver(made, home, is_cached))
+            case Binding(how="assign", path=(), value=ast.Name() as other) if is_one_of_several:
+                return [Driver(other, home, is_cached)]
         return []
 
     def next_drivers(self, loop: LoopEffects) -> list[Driver]:

@@ -248,3 +248,33 @@ def train(model, loader, optimizer, device):
         step(model, optimizer, batch, device)
 """
     assert "in enumerate(xla.MpDeviceLoader(loader, host=(2,))):" in migrated(source)
+
+
+@pytest.mark.parametrize(
+    ("made", "after"),
+    [
+        ("bar = enumerate(loader)\n    if main:\n        bar = tqdm(bar, total=9)",
+         ["bar = enumerate(xla.MpDeviceLoader(loader))", "bar = tqdm(bar, total=9)"]),
+        ("if main:\n        bar = tqdm(enumerate(loader))\n    else:\n        bar = enumerate(loader)",
+         ["bar = tqdm(enumerate(xla.MpDeviceLoader(loader)))",
+          "bar = enumerate(xla.MpDeviceLoader(loader))"]),
+        ("bar = enumerate(loader)\n    if main:\n        bar = own(bar)",
+         ["bar = enumerate(loader)", "bar = own(bar)"]),
+    ],
+)  # fmt: skip
+def test_a_bar_that_some_processes_show(made: str, after: list[str]) -> None:
+    source = f"""
+import torch
+from tqdm import tqdm
+
+def train(model, optimizer, loader, main, own):
+    {made}
+    for i, x in bar:
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+    bar = tqdm(loader)
+    for x in bar:
+        print(x.numpy())
+"""
+    lines = [line.strip() for line in migrated(source).splitlines()]
+    assert [line for line in lines if line.startswith("bar = ")] == [*after, "bar = tqdm(loader)"]
