@@ -45,12 +45,22 @@ def test_it_compiles_from_torch_xlas_announcement_to_its_account(tmp_path: Path)
 def test_the_first_result_is_told_before_the_runs_that_look_for_reasons(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    tell_first_result(compare(run(), run([1.0, 0.9, 0.9], side="target")))
+    tell_first_result(compare(run(), run([1.0, 0.9, 0.9], side="target")), False)
     shown = capfd.readouterr().err
     assert shown.startswith("xla-migrate: first result; more runs look for the reasons:\n")
     assert "  FAILED numbers: " in shown
     assert "  FAILED same steps: " in shown
     assert "  ok " not in shown
+
+
+def test_a_first_result_that_rounding_may_explain_accuses_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    tell_first_result(compare(run([1.0, 0.9]), run([1.0, 0.91], side="target")), True)
+    (line,) = [each for each in capfd.readouterr().err.splitlines() if "numbers" in each]
+    assert line == (
+        "  unclear numbers: step 2: loss: 0.9 in the original, 0.91 in the migrated script; is this rounding?"
+    )
 
 
 def at(steps: int, seconds: float, phase: Phase = Phase.TRAINING) -> Progress:

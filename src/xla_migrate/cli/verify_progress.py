@@ -46,14 +46,26 @@ def shower(name: str) -> Callable[[Progress | None], None]:
     return show
 
 
-def tell_first_result(comparison: Comparison) -> None:
-    """Print the checks that failed, before the runs that look for the reasons."""
+def tell_first_result(comparison: Comparison, may_be_rounding: bool) -> None:
+    """Print the checks that failed, before the runs that look for the reasons.
+
+    Args:
+        comparison: the first result.
+        may_be_rounding: these runs find out whether the numbers differ by rounding alone.
+    """
     print("xla-migrate: first result; more runs look for the reasons:", file=sys.stderr)
     for verdict in comparison.verdicts:
-        if verdict.status is Status.FAILED or verdict.name == Check.NUMBERS:
+        is_failed = verdict.status is Status.FAILED
+        if is_failed and may_be_rounding and verdict.name == Check.NUMBERS:
+            difference = verdict.detail.partition("; ")[0]
+            line = f"unclear {verdict.name}: {difference}; is this rounding?"
+        elif is_failed or verdict.name == Check.NUMBERS:
             where = f"  [{verdict.where}]" if verdict.where else ""
-            state = "FAILED" if verdict.status is Status.FAILED else verdict.status
-            print(f"  {state} {verdict.name}: {verdict.detail}{where}", file=sys.stderr, flush=True)
+            state = "FAILED" if is_failed else verdict.status
+            line = f"{state} {verdict.name}: {verdict.detail}{where}"
+        else:
+            continue
+        print(f"  {line}", file=sys.stderr, flush=True)
 
 
 class TimeLeft:

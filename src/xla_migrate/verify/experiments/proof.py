@@ -47,16 +47,16 @@ class RunAgain:
         proposed: both sides.
         base: the folder for all runs.
         shower: shows the progress of a run.
-        tell: receives the first result before the runs that look for reasons.
-        untold: the first result until then.
+        tell: receives the first result before the runs that look for reasons, and whether rounding may be one.
+        untold: both until then.
     """
 
     request: Request
     proposed: ProjectMigration
     base: Path
     shower: Shower
-    tell: Callable[[Comparison], None]
-    untold: list[Comparison] = field(default_factory=list)
+    tell: Callable[[Comparison, bool], None]
+    untold: list[tuple[Comparison, bool]] = field(default_factory=list)
 
     def __call__(
         self,
@@ -79,7 +79,7 @@ class RunAgain:
     ) -> ObservedRun:
         request, proposed = self.request, self.proposed
         if self.untold:
-            self.tell(self.untold.pop())
+            self.tell(*self.untold.pop())
         show = self.shower(name)
         drives_all = migrated and proposed.drives_all_devices(request.script)
         result = observe(
@@ -136,7 +136,7 @@ def compared(
     request: Request,
     proposed: ProjectMigration,
     shower: Shower,
-    tell: Callable[[Comparison], None],
+    tell: Callable[[Comparison, bool], None],
 ) -> Comparison:
     """Run both, and whatever else it takes to judge them.
 
@@ -144,7 +144,8 @@ def compared(
         request: what is asked for.
         proposed: both sides.
         shower: shows the progress of a run.
-        tell: receives the result of the first two runs, if a check failed and more runs follow.
+        tell: receives the result of the first two runs, if a check failed and more runs follow, and whether rounding
+            may be the reason.
     """
     with tempfile.TemporaryDirectory(prefix="xla-migrate-", ignore_cleanup_errors=True) as folder:
         base = Path(request.keep).resolve() if request.keep else Path(folder)
@@ -258,7 +259,7 @@ def _compared(request: Request, base: Path, run: RunAgain) -> tuple[Comparison, 
     as_many = request.nproc == 1 or not run.proposed.drives_all_devices(request.script)
     comparison = judged()
     if comparison.could_run and comparison.failed:
-        run.untold.append(comparison)
+        run.untold.append((comparison, as_many and _is_to_follow(comparison, request)))
     is_counted = request.max_graphs is not None and comparison.could_run
     if is_counted or any(v.name in _EXPLAINED for v in comparison.failed):
         more.explained = run("migrated again, to find lines", migrated=True, explain=True)
