@@ -77,6 +77,13 @@ def test_config_of_accelerate_without_a_precision() -> None:
     assert codes(text, "a.yaml") == ["XLA959"]
 
 
+def test_a_precision_in_the_settings_of_a_program_is_a_note() -> None:
+    text = "data: x\ntrain:\n  mixed_precision: fp16\n  lr: 0.1\n"
+    (found,) = verdict(text, "config.yaml").left
+    assert (found.code, found.severity, found.line) == ("XLA959", "info", 3)
+    assert codes(text.replace("fp16", "bf16"), "config.yaml") == []
+
+
 def test_trainer_of_lightning() -> None:
     new = rewritten(LIGHTNING, "config.yaml")
     assert "{accelerator: auto, strategy: auto, precision: bf16-mixed, max_epochs: 3}" in new

@@ -232,7 +232,8 @@ A value in a settings file makes a framework fail on XLA.
 Values in YAML files at any depth, in mappings with at least two keys of the framework: accelerate's
 config (`distributed_type`, `mixed_precision`), arguments of transformers' trainers and of
 `from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` and others), and arguments of Lightning's
-Trainer (`accelerator`, `strategy`, `precision`). Also DeepSpeed's configurations in JSON, which the
+Trainer (`accelerator`, `strategy`, `precision`). `mixed_precision: fp16` in other settings is a note:
+the program may hand it to an Accelerator. Also DeepSpeed's configurations in JSON, which the
 runtime's engine reads, and options of transformers' trainers in shell commands.
 
 ## Why it matters on XLA

@@ -24,7 +24,7 @@ from xla_codemods.analysis.frameworks.values import (
     needs_more_memory,
 )
 
-from ...results import SAFE, UNSAFE, WARNING
+from ...results import INFO, SAFE, UNSAFE, WARNING
 from .codes import TRAINING_SETTINGS
 from .found import Edit, Found, Wanted
 from .yaml_mappings import mappings
@@ -83,8 +83,11 @@ Reader = Callable[[Entries], Iterator[Found]]
 def check(text: str, wanted: Wanted) -> Iterator[Found]:
     """Findings in the text of a file of settings."""
     for entries in _mappings(text):
-        if (reader := _reader(entries)) is not None:
+        reader = _reader(entries)
+        if reader is not None:
             yield from reader(entries)
+        if reader is not _accelerate:
+            yield from _of_an_accelerator(entries)
 
 
 def _mappings(text: str) -> Iterator[Entries]:
@@ -134,6 +137,13 @@ def _accelerate(entries: Entries) -> Iterator[Found]:
         yield kind.found(_DISTRIBUTED_TYPES[str(kind.value)], effort="medium")
     if half is not None and half.value == "fp16":
         yield half.found(HALF, "bf16", severity=WARNING)
+
+
+def _of_an_accelerator(entries: Entries) -> Iterator[Found]:
+    """`mixed_precision: fp16` in a program's own settings, which it may hand to an Accelerator."""
+    half = entries.get("mixed_precision")
+    if half is not None and half.value == "fp16":
+        yield half.found(HALF, severity=INFO)
 
 
 def _without_deepspeed(given: Entry | None) -> str:
