@@ -33,6 +33,7 @@ SEEN = {
     "tpu-in-use": "RuntimeError: The TPU is already in use by process with pid 4711. Not attempting to load libtpu.so",
     "neuron-cores-in-use": "ERROR  NRT:nrt_allocate_neuron_cores  Logical Neuron Core(s) not available - Requested:32 Available:0",
     "neuron-compiler": "[ERROR] [NCC_EVRF007] Verification failure",
+    "dynamic-shape": "RuntimeError: torch_xla/csrc/helpers.cpp:99 : Check failed: out_size <= size_at_dyndim / input_sizes[input_dynamic_dimension] (2 vs. 1)",
     "out-of-device-memory": "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm.",
     "cache-not-readable": "UNIMPLEMENTED: Deserializing serialized executable not supported.",
     "slow-compile": "E0000 slow_operation_alarm.cc:73] Very slow compile? If you want to file a bug, run with envvar",

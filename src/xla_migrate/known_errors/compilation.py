@@ -18,6 +18,13 @@ ERRORS = (
         "XLA504 XLA506 XLA510",
     ),
     KnownError(
+        "dynamic-shape",
+        r"size_at_dyndim|SetDimensionSize|PadToStatic|SliceToDynamic|[Bb]ounded dynamic (shape|dimension)|[Dd]ynamic (shapes?|dimensions?) (is|are|not) (not )?(supported|allowed)|_get_xla_dynamic_dimension",
+        "The size of a tensor depends on data: a selection by a mask, nonzero, unique. XLA needs sizes that are known when it compiles.",
+        "Keep the full tensor and neutralise elements with torch.where(mask, x, 0). Unset XLA_EXPERIMENTAL. `xla-migrate check` reports the lines.",
+        "XLA504",
+    ),
+    KnownError(
         "out-of-device-memory",
         r"RESOURCE_EXHAUSTED(?!.*([Qq]uota|larger than max))|Ran out of memory in memory space|Exceeded hbm capacity|NCC_EOOM\d+|NRT_RESOURCE|Attempting to (reserve|allocate) .*[Tt]hat was not possible",
         "The graph needs more memory than the device has. A loop without step marks is one graph.",

@@ -5,7 +5,7 @@ from .error import KnownError
 ERRORS = (
     KnownError(
         "no-storage",
-        r"invalid python storage|Cannot access data pointer of (Storage that is invalid|Tensor)|doesn't have storage|FakeTensor.*data_ptr",
+        r"invalid python storage|Cannot access storage of|Cannot access data pointer of (Storage that is invalid|Tensor)|doesn't have storage|FakeTensor.*data_ptr",
         "Tensors of XLA devices have no memory that Python can address. save_pretrained, safetensors, ONNX export and shared memory need it.",
         "Save with xla.save, xla.save_pretrained or xla.save_model. Export xla.on_cpu(model).",
         "XLA708",
