@@ -68,11 +68,11 @@ import re
 from collections.abc import Iterator
 
 from ...analysis.devices.checks.on_xla import is_guarded
+from ...analysis.devices.displayed import is_display, is_known_fact, is_only_displayed
 from ...analysis.devices.specs import device_argument
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import name_of
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
 from ...patterns import Pattern
@@ -82,13 +82,6 @@ RULE = Rule("XLA113", "device-properties")
 
 # Functions of torch.cuda that measure a device.
 _READINGS = ("clock_rate", "memory_usage", "power_draw", "temperature", "utilization")
-
-_SHOWING = frozenset(
-    (
-        *("print", "info", "debug", "warning", "log", "write", "str", "format", "echo", "dumps"),
-        *("add_text", "log_hyperparams", "log_params", "set_postfix", "update"),
-    )
-)
 
 
 @RULE.call("torch.cuda.get_device_properties")
@@ -104,7 +97,7 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
     """Return the edits if only name and memory are read, directly or through a variable."""
     parent = script.parent(call)
-    if isinstance(parent, ast.FormattedValue) or _is_display(parent):
+    if isinstance(parent, ast.FormattedValue) or is_display(parent):
         return [_with_device(script, call, "device_name({})")]
     uses = _uses(script, call)
     if uses is None or (uses != [call] and not _is_stable(script, device_argument(call))):
@@ -118,7 +111,8 @@ def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
 def _of_displayed(script: Script, call: ast.Call) -> list[Edit] | None:
     """The edit if all facts are known to the runtime or only displayed: `xla.device_properties()` has all names."""
     uses = _uses(script, call) or _uses_of_attribute(script, call)
-    if is_guarded(script, call) or not uses or not all(_is_known(script, use) for use in uses):
+    is_known = bool(uses) and all(_is_known(script, use) for use in uses)
+    if is_guarded(script, call) or not (is_known or is_only_displayed(script, call)):
         return None
     return [_with_device(script, call, "device_properties({})")]
 
@@ -133,12 +127,8 @@ def _is_known(script: Script, use: ast.expr) -> bool:
     """Return True for `.name` and `.total_memory`, and for what is only printed or logged."""
     parent = script.parent(use)
     if isinstance(parent, ast.Attribute):
-        return parent.attr in {"name", "total_memory"} or _is_displayed(script, parent)
-    return isinstance(parent, ast.FormattedValue) or _is_display(parent)
-
-
-def _is_display(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Call) and name_of(node.func) in _SHOWING
+        return is_known_fact(parent.attr) or _is_displayed(script, parent)
+    return isinstance(parent, ast.FormattedValue) or is_display(parent)
 
 
 def _is_displayed(script: Script, node: ast.AST) -> bool:
@@ -147,7 +137,7 @@ def _is_displayed(script: Script, node: ast.AST) -> bool:
     while isinstance(parent, (ast.Dict, ast.List, ast.Tuple, ast.keyword)):
         node, parent = parent, script.parent(parent)
     return isinstance(parent, ast.FormattedValue) or (
-        _is_display(parent) and node is not getattr(parent, "func", None)
+        is_display(parent) and node is not getattr(parent, "func", None)
     )
 
 
@@ -192,7 +182,9 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     elif uses and not _is_unpacked(script, call) and all(_is_shown(script, u) for u in uses):
         text = "XLA devices have no compute capability: show the device's name, `xla.device_name()`"
         yield RULE.finding(script, call, text, _with_device(script, call, "device_name({})"))
-    elif uses and all(_is_a_displayed_part(script, use) for use in uses):
+    elif (uses and all(_is_a_displayed_part(script, use) for use in uses)) or (
+        not is_guarded(script, call) and is_only_displayed(script, call)
+    ):
         text = "XLA devices have no compute capability: `xla.device_capability()` reads n/a there"
         yield RULE.finding(script, call, text, _with_device(script, call, "device_capability({})"))
     else:
@@ -222,7 +214,7 @@ def _is_a_displayed_part(script: Script, use: ast.expr) -> bool:
 
 def _is_shown(script: Script, node: ast.expr) -> bool:
     parent = script.parent(node)
-    shows = _is_display(parent) and node in getattr(parent, "args", ())
+    shows = is_display(parent) and node in getattr(parent, "args", ())
     return shows or isinstance(parent, ast.FormattedValue)
 
 

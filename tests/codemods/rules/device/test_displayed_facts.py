@@ -107,3 +107,33 @@ def test_a_fact_that_code_computes_with_is_reported_without_a_fix(use: str) -> N
 def test_a_capability_that_selects_bfloat16_or_tf32_is_a_query(test: str, body: str) -> None:
     done = migrated(f"import torch\nif torch.cuda.get_device_capability(){test}:\n    {body}\n")
     assert "if xla.is_bf16_supported():" in done
+
+
+DESCRIBED = """\
+import torch
+def describe(index=0):
+    props = torch.cuda.get_device_properties(index)
+    facts = {"sm": props.major, "gb": round(props.total_memory / 2**30, 1)}
+    facts["uuid"] = str(props.uuid)
+    return facts
+def arch():
+    return "sm_%s" % ".".join(map(str, torch.cuda.get_device_capability()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "is_shown"),
+    [
+        ("print(describe(), arch())", [True, True]),
+        ("for key, value in describe().items():\n    print(key, value)\nlog.info(arch())", [True, True]),
+        ("if describe()['gb'] > 8:\n    train()\nbuild(arch())", [False, False]),
+        ("build(describe())\nprint(arch())", [False, True]),
+        ("tune(sms=describe()['sm'])\nprint({'arch': arch()})", [False, True]),
+    ],
+)  # fmt: skip
+def test_facts_that_functions_return_are_followed_to_where_they_are_displayed(
+    use: str, is_shown: list[bool]
+) -> None:
+    done = migrated(DESCRIBED + use + "\n")
+    lines = ["props = xla.", "str, xla.device_capability())"]
+    assert [line in done for line in lines] == is_shown
