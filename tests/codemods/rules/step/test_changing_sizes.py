@@ -63,6 +63,10 @@ CHANGING = {
     "a library's function": "n = int(np.interp(step, [0, 9], [8, 64]))\nx = data.new_zeros(4, n)",
     "rounded": "x = data[:, : 8 * math.ceil((step + 1) / 10)]",
     "kept by an object": "x = torch.ones(4, curriculum.length(), device='cuda')\ncurriculum.advance()",
+    "kept by another object": "curriculum.step += 1\nx = torch.ones(4, curriculum.step, device='cuda')",
+    "set anew from itself": "curriculum.n = curriculum.n + 2\nx = torch.ones(4, curriculum.n, device='cuda')",
+    "an entry": "crop = {'w': 8 + step}\nx = torch.ones(4, crop['w']).long().cuda()",
+    "an assignment expression": "x = torch.ones(4, (n := 8 + step)).long().cuda()",
     "padding": "x = F.pad(data, (0, step))",
     "drawn": "n = random.randint(8, 64)\nx = torch.ones(4, n).long().cuda()",
     "the length of a moving slice": "n = random.randint(8, 64)\nx = data[:, step : step + n]",
@@ -72,6 +76,8 @@ CHANGING = {
     "moved later": "x = torch.ones(4, 8 + step).long()\nx = x.cuda()",
 }
 CONSTANT = {
+    "an attribute that starts again": "curriculum.n = 4\ncurriculum.n += 2\nx = torch.ones(4, curriculum.n).cuda()",
+    "an entry of settings": "crop = {'w': 8}\nx = torch.ones(4, crop['w']).long().cuda()",
     "a constant": "n = 8 * 4\nx = torch.randint(0, 100, (4, n)).cuda()",
     "a value": "x = torch.full((4, 8), step).cuda()",
     "a bound": "x = torch.randint(0, 10 + step, (4,)).cuda()",

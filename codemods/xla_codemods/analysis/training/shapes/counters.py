@@ -194,6 +194,17 @@ class Counters:
                 return True
         return False
 
+    def is_moved_in_a_turn(self, node: ast.Attribute) -> bool:
+        """Return True for `state.size`, which such a loop moves on: `state.size += 1`."""
+        text = ast.unparse(node)
+        moves = [a for a, _ in self.script.index.of(ast.AugAssign) if unparsed(a.target) == text]
+        sets = [assign for assign, _ in self.script.index.assignments(text)]
+        is_set = any(self._is_in_a_loop(each) and text not in unparsed(each.value) for each in sets)
+        return not is_set and any(
+            self._is_in_a_loop(each) and self.script.value(node).kinds <= {NUMBER}
+            for each in (*moves, *(s for s in sets if isinstance(s.value, ast.BinOp)))
+        )
+
     def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
         """`x1, y1, x2, y2 = random_box(size)`, a function of this file, in such a loop."""
         if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):

@@ -154,11 +154,15 @@ class Sizes:
         """Yield the numbers that a number is computed from, with the variation that they cause at most."""
         node, most = number
         match node:
+            case ast.Subscript(slice=ast.Constant(value=str())):
+                yield from ((value, most) for value in sources(self.script, node))
             case ast.Subscript(value=values, slice=index):
                 yield index, min(most, self._elements(values))
             case ast.Name():
                 wholes = (binding.whole for binding in self.script.reaching(node))
                 yield from ((value, most) for value in wholes if value is not None)
+            case ast.NamedExpr(value=value):
+                yield value, most
             case ast.IfExp(body=body, orelse=orelse):
                 yield from ((body, most), (orelse, most))
             case ast.Call():
@@ -177,6 +181,8 @@ class Sizes:
                 found = [self._iterated(b.node, b.path[1:]) for b in loops]
                 return max(found, default=Variation.NONE)
             case ast.Attribute(value=ast.Name(id="self")) if self.counters.moves(node):
+                return Variation.MANY
+            case ast.Attribute() if self.counters.is_moved_in_a_turn(node):
                 return Variation.MANY
         return Variation.NONE
 
