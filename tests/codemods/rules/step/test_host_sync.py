@@ -523,3 +523,28 @@ model = torch.nn.Linear(4, 4).cuda()
 train(model, [torch.ones(2, 4)] * 100, torch.optim.SGD(model.parameters(), 0.1))
 """
     assert (4, "XLA503") in [(f.line, f.code) for f in check(script.encode())]
+
+
+@pytest.mark.parametrize(
+    ("read", "advice"),
+    [
+        ("kept = linear_sum_assignment(loss[None].cpu())", "read all samples in one transfer"),
+        ("c = loss[None].cpu(); kept = [linear_sum_assignment(r) for r in c]", "in one transfer"),
+        ("kept = torch.multinomial(x.softmax(-1), 3)", "draw with `replacement=True`"),
+    ],
+)
+def test_advice_for_what_the_host_computes(read: str, advice: str) -> None:
+    source = f"""
+import torch
+from scipy.optimize import linear_sum_assignment
+def train(model, optimizer, batches):
+    model.cuda()
+    for x in batches:
+        x = x.cuda()
+        loss = model(x).mean()
+        {read}
+        loss.backward()
+        optimizer.step()
+"""
+    messages = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert any(advice in message for message in messages)

@@ -6,7 +6,7 @@ import pytest
 
 from xla_codemods.engine import Options, migrate
 
-from ...helpers import findings
+from ...helpers import findings, migrated
 
 TRAIN = """
 def train(epochs):
@@ -270,3 +270,22 @@ def train(model, loader, optimizer):
 def test_windows_at_positions_of_a_list(loop: str, moves: bool) -> None:
     found = [line for line, code in findings(SLIDING.format(loop=loop)) if code == "XLA519"]
     assert len(found) == moves
+
+
+def test_an_index_that_a_function_draws_in_each_step() -> None:
+    source = """
+import random
+import torch
+class Trainer:
+    def __init__(self, model, images):
+        self.model, self.images = model.cuda(), torch.rand(10, 4).cuda()
+    def step(self):
+        k = random.randint(0, 9)
+        return self.model(self.images[k]).mean()
+    def train(self, optimizer):
+        for _ in range(9):
+            self.step().backward()
+            optimizer.step()
+"""
+    assert "xla.narrow(self.images, 0, k)" in migrated(source)
+    assert "narrow" not in migrated(source.replace("for _ in range(9):", "if True:"))

@@ -19,10 +19,14 @@ from ..acting import acts
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
+from ..turns import in_each_step
 from .counting import FEW, counts, draws_an_array, gives_drawn, is_drawing
 
 _OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
+
+
+_INTEGERS = frozenset({"random.randint", "random.randrange"})
 
 
 class Counters:
@@ -92,6 +96,8 @@ class Counters:
                 given = [self._given(binding) for binding in bindings]
                 return [v for values in given for v in values] if all(given) else None
             case ast.Call(func=ast.Name(id="int" | "len" | "round")):
+                return []
+            case ast.Call(func=func) if self.script.dotted(func) in _INTEGERS:
                 return []
             case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
                 return node.args
@@ -228,7 +234,9 @@ class Counters:
         """Return True if `node` runs in each turn: in such a loop, or in what a model computes."""
         if any(ancestor in self.loops for ancestor in self.script.ancestors(node)):
             return True
-        return self.script.function(node) in computing(self.script)
+        return self.script.function(node) in computing(self.script) or node in in_each_step(
+            self.script
+        )
 
     # Bounds.
 

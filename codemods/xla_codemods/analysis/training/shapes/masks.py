@@ -44,6 +44,10 @@ def _mask_parts(script: Script, node: ast.expr) -> Sequence[ast.expr]:
             return [left, right]
         case ast.Call(func=ast.Attribute(attr=name, value=owner)) if name in KEEPING:
             return [] if _is_truth(script, node) else [owner]
+        case ast.Call(func=ast.Attribute(attr="all" | "any", value=owner), args=[_]):
+            return [owner]  # of each row
+        case ast.Call():
+            return [] if _is_truth(script, node) else sources(script, node)
         case ast.Subscript(value=whole, slice=ast.Constant(value=str(key))):
             return held(script, whole, key) or [whole]
         case ast.Subscript(value=whole) | ast.Attribute(value=whole, attr="T" | "data" | "mT"):
