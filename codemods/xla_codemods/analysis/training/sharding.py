@@ -208,7 +208,8 @@ def _is_a_strategy(script: Script, value: ast.expr) -> bool:
     def is_one(node: ast.expr) -> bool:
         return ".ShardingStrategy." in (script.dotted(node) or "")
 
-    return all_ends([value], parts, is_one)
+    # A setting is one of them, too: the runtime refuses those that it does not have.
+    return isinstance(value, ast.Attribute) or all_ends([value], parts, is_one)
 
 
 def _options(script: Script, call: ast.Call) -> Iterator[tuple[str | None, ast.expr]]:

@@ -359,6 +359,7 @@ def test_types_are_asked_as_before(asked: str) -> None:
         ("ShardingStrategy.FULL_SHARD if name else ShardingStrategy.NO_SHARD", True),
         ("KINDS[name]", True),
         ("KINDS.get(name)", True),
+        ("config.sharding_strategy", True),
         ("name", False),
         ("getattr(ShardingStrategy, name)", False),
     ],
@@ -369,7 +370,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStr
 
 KINDS = {{"full": ShardingStrategy.FULL_SHARD, "grad": ShardingStrategy.SHARD_GRAD_OP}}
 
-def build(model, name):
+def build(model, name, config):
     return FSDP(model, sharding_strategy={strategy})
 """
     (found,) = [f for f in check(source.encode()) if f.code == "XLA610"]
