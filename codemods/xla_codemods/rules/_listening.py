@@ -548,11 +548,11 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "CUDNN_HOME}"),
 ("absent.triton_kernel", {'code': 'XLA903', 'name': 'triton-kernel', 'effort': 'high', 'words': ('triton',)},
 "both: helion{kernel} triton|triton.runtime.jit{jit}; fallback_checks: {other_kernels}"),
-("absent.flash_attention", {'code': 'XLA904', 'name': 'flash-attention', 'words': ('flash',), 'leftovers': 'high'},
+("absent.flash_attention", {'code': 'XLA904', 'name': 'flash-attention', 'words': ('flash', 'attn_implementation'), 'leftovers': 'high'},
 "calls: flash_attn|flash_attn.flash_attn_interface|flash_attn_interface{flash_attn_func "
 "flash_attn_kvpacked_func flash_attn_qkvpacked_func}; methods: "
 "{enable_xformers_memory_efficient_attention set_use_memory_efficient_attention_xformers}; "
-"file_checks: {implementation}"),
+"file_checks: {implementation chosen_by_a_flag}"),
 ("absent.nvml", {'code': 'XLA905', 'name': 'nvml', 'effort': 'medium', 'leftovers': 'medium'},
 "calls: os{popen system} subprocess{Popen call check_call check_output getoutput getstatusoutput "
 "run}"),

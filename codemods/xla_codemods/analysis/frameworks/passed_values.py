@@ -11,8 +11,7 @@ from typing import NamedTuple
 from ...flow.closure import reach, trace
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
-from ..devices.availability import asks_availability
-from ..devices.cuda_only.chosen_attention import is_kept_from_hosts
+from ..devices.checks.on_xla import is_guarded
 from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..projects.passed_arguments import option
@@ -58,7 +57,11 @@ _LITERALS = (ast.Constant, ast.Call, ast.Dict, ast.List, ast.Tuple)
 
 def _values(script: ParsedFile, start: Iterable[ast.expr]) -> list[PassedValue]:
     reached = reach(start, lambda node: _sources(script, node))
-    ends = [n for n in reached if isinstance(n, _LITERALS) and not _sources(script, n)]
+    ends = [
+        n
+        for n in reached
+        if isinstance(n, _LITERALS) and not _sources(script, n) and not is_guarded(script, n)
+    ]
     return [
         PassedValue(end, getattr(end, "value", None), _is_only(script, trace(reached, end)))
         for end in ends
@@ -75,10 +78,8 @@ def _sources(script: ParsedFile, node: ast.expr) -> Sequence[ast.expr]:
     match node:
         case ast.IfExp(test=test, orelse=other) if asks_runtime(script, test):
             return [other]  # "fp16" if xla.device_type() == "cuda" else "bf16"
-        case ast.IfExp(test=test, body=body, orelse=other) if is_kept_from_hosts(
-            script, node, body
-        ) and asks_availability(script, test):
-            return [other]  # attn if torch.cuda.is_available() else "sdpa"
+        case ast.IfExp(body=body, orelse=other):  # attn if torch.cuda.is_available() else "sdpa"
+            return [branch for branch in (body, other) if not is_guarded(script, branch)]
         case ast.Attribute():
             return script.cached(_defaults).get(node.attr, [])
         case ast.Subscript(value=owner, slice=ast.Constant(value=key)):

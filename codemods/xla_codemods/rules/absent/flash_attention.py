@@ -29,6 +29,24 @@ transformers selects attention by name:
 +    return AutoModelForCausalLM.from_pretrained(name, attn_implementation="sdpa")
 ```
 
+A flag for CUDA that also moves the model becomes the accelerator's. The attention is still chosen
+for CUDA alone:
+
+```diff
+ import torch
+ from transformers import AutoModelForCausalLM
++from xla_migrate import runtime as xla
+
+ def build(name, attention):
+-    use_cuda = torch.cuda.is_available()
++    use_cuda = xla.is_available()
+-    chosen = attention if use_cuda else "sdpa"
++    chosen = attention if torch.cuda.is_available() else "sdpa"
+     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation=chosen)
+-    return model.to("cuda" if use_cuda else "cpu")
++    return model.to(xla.xla_device() if use_cuda else "cpu")
+```
+
 A call of `flash_attn_func`:
 
 ```diff
@@ -90,17 +108,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.devices.checks.flags import is_flag
+from ...analysis.devices.cuda_only.chosen_attention import is_chosen_in, is_kept_from_hosts
 from ...analysis.devices.guards import is_guarded
 from ...analysis.frameworks.attention import chosen_attention
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_literal
+from ...analysis.training.tensors.half_on_xla import for_cuda_only, is_true_on_xla
 from ...edits import Edit, Replace, remove
 from ...finding import HIGH, INFO, LOW, SAFE, UNSAFE, Finding
 from ...rule import Rule
 
-RULE = Rule("XLA904", "flash-attention", leftovers=HIGH, words=("flash",))
+RULE = Rule("XLA904", "flash-attention", leftovers=HIGH, words=("flash", "attn_implementation"))
 
+_CHOSEN = "the script uses this attention on CUDA only, but the rewritten script would also use it on XLA: choose it for CUDA alone"
 _HOMES = ("flash_attn", "flash_attn.flash_attn_interface", "flash_attn_interface")
 _NAMES = frozenset({"flash_attention_2", "flash_attention_3"})
 
@@ -227,6 +249,28 @@ def implementation(script: Script) -> Iterator[Finding]:
                     "flash attention fails without CUDA: use PyTorch's attention (sdpa)",
                     edit,
                 )
+
+
+@RULE.file
+def chosen_by_a_flag(script: Script) -> Iterator[Finding]:
+    """`args.attn if use_cuda else "sdpa"`, where the rewritten flag is true on XLA, too."""
+    choices: list[ast.If | ast.IfExp] = [node for node, _ in script.index.of(ast.IfExp)]
+    choices += [node for node, _ in script.index.of(ast.If)]
+    for choice in choices:
+        denied = isinstance(choice.test, ast.UnaryOp) and isinstance(choice.test.op, ast.Not)
+        flag = choice.test.operand if isinstance(choice.test, ast.UnaryOp) else choice.test
+        if not is_flag(script, flag) or not _is_for_cuda(script, choice, denied):
+            continue
+        if is_true_on_xla(script, flag) and (edits := for_cuda_only(script, flag)):
+            yield RULE.finding(script, flag, _CHOSEN, *edits)
+
+
+def _is_for_cuda(script: Script, choice: ast.If | ast.IfExp, denied: bool) -> bool:
+    """Return True if `choice` gives a model an attention for CUDA, and another without CUDA."""
+    if isinstance(choice, ast.If):
+        return is_chosen_in(script, choice, denied)
+    with_cuda = choice.orelse if denied else choice.body
+    return is_kept_from_hosts(script, choice, with_cuda)
 
 
 def _is_flash(name: str) -> bool:

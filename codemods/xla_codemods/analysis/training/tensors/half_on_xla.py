@@ -83,7 +83,7 @@ def _chosen(script: Script) -> Iterator[HalfOnXla]:
         if not chosen.values or (chosen.is_all and any(_stays(script, q) for q in tests)):
             continue
         if chosen.is_all:
-            yield HalfOnXla(chosen.values, _for_cuda_only(script, tests[0]))
+            yield HalfOnXla(chosen.values, for_cuda_only(script, tests[0]))
         else:
             yield HalfOnXla(chosen.values, _each_for_cuda_only(script, choice, chosen.values))
 
@@ -93,7 +93,7 @@ def _by_flags(script: Script) -> Iterator[HalfOnXla]:
     for test, _ in script.index.of(ast.Compare):
         if is_question(script, test) and not _stays(script, test):
             if choice_by(script, test)[1] and (values := half_chosen_by_flag(script, test)):
-                yield HalfOnXla(values, _for_cuda_only(script, test))
+                yield HalfOnXla(values, for_cuda_only(script, test))
 
 
 def is_true_on_xla(script: Script, test: ast.expr) -> bool:
@@ -118,7 +118,7 @@ def _stays(script: Script, test: ast.expr) -> bool:
     return False
 
 
-def _for_cuda_only(script: Script, test: ast.expr) -> list[Replace]:
+def for_cuda_only(script: Script, test: ast.expr) -> list[Replace]:
     """Return the edit that makes `test` test for CUDA, if that is known to mean the same elsewhere."""
     cuda = f"{script.spell(_CUDA, script.index.scope(test))}()"
     match test:
