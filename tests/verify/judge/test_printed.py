@@ -46,6 +46,8 @@ def test_the_same_numbers_are_proven_in_whatever_order_kinds_come() -> None:
         ("epoch 3: time 12.1s, loss 1.5", "epoch 3: time 99.7s, loss 1.5"),
         ("1.5 it/s, loss 2.0", "7.5 it/s, loss 2.0"),
         ("loss 2.0 ms/batch 12.5", "loss 2.0 ms/batch 712.5"),
+        ("loss 2.0 points 48 ms 17.1435", "loss 2.0 points 48 ms 10.0637"),
+        ("forward_ms=3.2 loss 2.0", "forward_ms=9.2 loss 2.0"),
         ("{'loss': 1.5, 'train_runtime': 2.5}", "{'loss': 1.5, 'train_runtime': 9.0}"),
         ("2026-11-22 10:00:00,123 loss 2.0", "2026-11-22 11:30:12,999 loss 2.0"),
         ("run 2026_11_28-09_30_52-tiny, lr 0.1", "run 2026_11_28-09_31_17-tiny, lr 0.1"),

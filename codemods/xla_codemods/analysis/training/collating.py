@@ -47,6 +47,8 @@ def _given(script: ParsedFile) -> Iterator[FunctionNode]:
             value = argument.value
             if isinstance(value, ast.Call) and script.dotted(value.func) == _PARTIAL:
                 value = next(iter(value.args), value)
+            if isinstance(value, ast.Lambda) and isinstance(value.body, ast.Call):
+                value = value.body.func  # `lambda batch: collate(batch, "train")`
             function = script.function_of(value)
             yield from [function] if function is not None else []
 

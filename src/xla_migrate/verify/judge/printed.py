@@ -46,7 +46,7 @@ _ALWAYS = [
     (re.compile(r"\b(?:\d+ days?, )?\d+:\d\d(?::\d\d)?(?:[.,]\d+)?\b"), "<when>"),
 ]
 _ASIDE_BEFORE = re.compile(
-    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|[fpqstuw]ps|mfu|runtime|seconds|secs?|wall|mem|memory|vram|free|pid|port"
+    r"(?:\b|_)(?:time|elapsed|eta|took|duration|remaining|speed|throughput|ips|[fpqstuw]ps|mfu|runtime|seconds|secs?|ms|msecs?|milliseconds|wall|mem|memory|vram|free|pid|port"
     r"|[gm]i?b(?:_(?:alloc\w*|avail\w*|cached|free|max|mem\w*|min|peak|reserved|total|used))?"  # not mb_loss, a minibatch's
     r"|[\w.]+/(?:s|sec|second)|m?s/\w+|samples_per_second|steps_per_second|tokens_per_second|allocated|reserved|flos)\b['\"]?[^#\d\w]*(?:\w+ )?$"
     r"|\w \(t\)[\s:=]*$",

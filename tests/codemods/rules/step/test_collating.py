@@ -185,3 +185,18 @@ def fixed(batch):
 loader = DataLoader(data, collate_fn=fixed)
 """
     assert lines(source) == []
+
+
+@pytest.mark.parametrize(
+    "given", ["join", "partial(join, 'train')", "lambda samples: join(samples, 'train')"]
+)
+def test_functions_that_loaders_call_in_other_ways(given: str) -> None:
+    source = f"""import torch
+from functools import partial
+
+def join(samples, kind=None):
+    return torch.nn.utils.rnn.pad_sequence([x for x, _ in samples])
+
+loader = torch.utils.data.DataLoader(data, collate_fn={given})
+"""
+    assert lines(source) == [5]
