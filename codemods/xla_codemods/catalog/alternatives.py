@@ -6,6 +6,7 @@ _FOURIER = (
     "products with a Fourier matrix: `frames @ torch.cos(angles)` and `frames @ torch.sin(angles)` with "
     "`frames = x.unfold(-1, n_fft, hop) * window`"
 )
+_SUMS = "with `m = x.amax(dim, keepdim=True)`, `(x - m).exp().cumsum(dim).log() + m`"
 _ALTERNATIVES = {
     "stft": _FOURIER,
     "_fft_r2c": _FOURIER,
@@ -21,6 +22,9 @@ _ALTERNATIVES = {
     "deform_conv2d": "`torch.nn.functional.grid_sample` at the offset positions and a convolution",
     "nms": "`torchvision.ops.box_iou` of a fixed number of boxes (`topk`) and `torch.where`",
     "roi_align": "`torch.nn.functional.grid_sample` at points of each box",
+    "logcumsumexp": _SUMS,
+    "_logcumsumexp": _SUMS,
+    "histc": "`torch.nn.functional.one_hot(((x - low) / (high - low) * bins).long().clamp(0, bins - 1), bins).sum(0)` of flat values in the range",
     "bincount": "`torch.nn.functional.one_hot(x, classes).sum(0)`",
 }
 

@@ -29,6 +29,18 @@ SAME: dict[str, tuple[Callable[[], torch.Tensor], dict[str, object]]] = {
         lambda: torch.nn.functional.bilinear(a, b, weight),
         {"a": a, "b": b, "weight": weight},
     ),
+    "logcumsumexp": (
+        lambda: x.logcumsumexp(-1),
+        {"x": x, "dim": -1, "m": x.amax(-1, keepdim=True)},
+    ),
+    "_logcumsumexp": (
+        lambda: x.logcumsumexp(0),
+        {"x": x, "dim": 0, "m": x.amax(0, keepdim=True)},
+    ),
+    "histc": (
+        lambda: torch.histc(classes.float(), 4, 0, 2).long(),
+        {"x": classes.float(), "bins": 4, "low": 0, "high": 2},
+    ),
     "bincount": (lambda: torch.bincount(classes), {"x": classes, "classes": 3}),
 }
 

@@ -73,10 +73,12 @@ def lines(found: LookUp, target: KernelTarget, steps: int, place: Place) -> Iter
             f"    {place(where)}: {operation}{_inside(group)}{phase}: {target.consequence}; "
             f"{_frequency(count, steps)}"
         )
-        if instead := alternative(operation):
-            yield f"        instead: {instead}"
+        yield f"        instead: {alternative(operation) or _ON_THE_HOST}"
     if found.unknown:
         yield f"    unknown, because their parts need values: {', '.join(sorted(found.unknown))}"
+
+
+_ON_THE_HOST = "other operations, or this one on the host (`x.cpu()`) and outside the step"
 
 
 def _by_line(found: Sequence[Missing]) -> dict[tuple[str, str, bool], list[Missing]]:
