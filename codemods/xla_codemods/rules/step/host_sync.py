@@ -285,7 +285,7 @@ from ...analysis.script import Script
 from ...analysis.syntax import is_literal, keyword, name_of, unparsed
 from ...analysis.training.acting import is_an_action
 from ...analysis.training.host_reads.conditions import condition_of
-from ...analysis.training.host_reads.element_loops import element_loops
+from ...analysis.training.host_reads.element_loops import element_loops, is_reported_at_a_loop
 from ...analysis.training.host_reads.fetching import LISTS_TO_TENSORS, reads_in_turns
 from ...analysis.training.host_reads.read_numbers import good_step, is_of_a_loss
 from ...analysis.training.tensors.given import KEEPING
@@ -334,8 +334,8 @@ _SIZED = frozenset(
 def host_sync(script: Script) -> Iterator[Finding]:
     for node, description, outcome, in_a_step in reads_in_turns(script):
         edits, obstacle = outcome.edits, outcome.obstacle
-        if not edits and any(around in element_loops(script) for around in script.ancestors(node)):
-            continue  # reported at the loop
+        if not edits and is_reported_at_a_loop(script, node):
+            continue
         if not edits and is_an_action(script, node):
             yield RULE.finding(script, node, f"{description} in every turn{_ACTION}", severity=INFO)
             continue
@@ -359,7 +359,7 @@ def _stops(script: Script, edit: Edit) -> bool:
 
 @RULE.file
 def reads_of_elements(script: Script) -> Iterator[Finding]:
-    for loop, tensors in element_loops(script).items():
+    for loop, (tensors, _) in element_loops(script).items():
         place = loop.iter if isinstance(loop, ast.For) else loop
         names = "` and `".join(map(unparsed, tensors))
         yield RULE.finding(script, place, _ELEMENTS.format(names))

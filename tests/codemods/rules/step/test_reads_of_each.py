@@ -367,3 +367,10 @@ def test_functions_that_compare_tensors(line: str) -> None:
 )
 def test_functions_that_compare_no_tensors(line: str) -> None:
     assert not _read("parts = {'a': loss, 'b': out.mean()}\n" + line)
+
+
+def test_other_reads_in_a_loop_over_indices_are_reported_themselves() -> None:
+    read = "for i in range(len(x)):\n    hits[best[i]] += 1\n    if loss > 3: hits[0] = 1"
+    loop, other = _read(read)
+    assert loop.startswith("the loop over `best`") or other.startswith("the loop over `best`")
+    assert "a condition on a tensor" in loop + other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ...nodes import walk
 from ...once import once
@@ -17,19 +18,34 @@ from .fetching import made_later, reads_of
 _WRAPPERS = frozenset({"enumerate", "list", "reversed", "tqdm", "zip"})
 
 
+class ElementLoop(NamedTuple):
+    """The tensors whose elements a loop reads, and the reads; None for all in the loop."""
+
+    tensors: list[ast.expr]
+    reads: frozenset[ast.AST] | None
+
+
+def is_reported_at_a_loop(script: Script, node: ast.AST) -> bool:
+    """Return True if `node` reads an element, and its loop is reported."""
+    loops = element_loops(script)
+    around = (loops[above] for above in script.ancestors(node) if above in loops)
+    return any(loop.reads is None or node in loop.reads for loop in around)
+
+
 @once
-def element_loops(script: Script) -> Mapping[ast.AST, list[ast.expr]]:
-    """Return the loops and comprehensions that read each element of a tensor on the device, each with the tensors."""
+def element_loops(script: Script) -> Mapping[ast.AST, ElementLoop]:
+    """Return the loops and comprehensions that read each element of a tensor on the device."""
     if not (script.is_trained and script.runs_accelerated):
         return {}
-    found: dict[ast.AST, list[ast.expr]] = {}
+    found: dict[ast.AST, ElementLoop] = {}
     for loop, iterated, target, body in _loops(script):
         tensors = [*_on_the_device(script, iterated)]
         if tensors and _reads(script, target, body):
-            found[loop] = tensors
-        elif indexed := [*_read_by_index(script, iterated, target, body)]:
+            found[loop] = ElementLoop(tensors, None)
+        elif indexed := dict(_read_by_index(script, iterated, target, body)):
             if made_later(script).isdisjoint(node for part in body for node in walk(part)):
-                found[loop] = list({unparsed(tensor): tensor for tensor in indexed}.values())
+                named = {unparsed(tensor): tensor for tensor in indexed.values()}
+                found[loop] = ElementLoop([*named.values()], frozenset(indexed))
     return found
 
 
@@ -55,8 +71,8 @@ def _on_the_device(script: Script, iterated: ast.expr) -> Iterator[ast.expr]:
 
 def _read_by_index(
     script: Script, iterated: ast.expr, target: ast.expr, body: list[ast.AST]
-) -> Iterator[ast.expr]:
-    """Yield the tensors on the device that a loop over their indices reads: `labels` of `labels[i].item()`.
+) -> Iterator[tuple[ast.AST, ast.expr]]:
+    """Yield the reads of elements in a loop over their indices, with the tensors: `labels` of `labels[i].item()`.
 
     A loop that runs the model computes something new in each iteration.
     """
@@ -70,7 +86,7 @@ def _read_by_index(
         for tensor in (_indexed(value, target.id) for value in _read(node)):
             if tensor is not None and is_device_tensor(script, tensor):
                 if any(True for _ in reads_of(script, node)):
-                    yield tensor
+                    yield node, tensor
 
 
 def _is_a_range(iterated: ast.expr) -> bool:
