@@ -423,12 +423,12 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "accelerate{dispatch_model infer_auto_device_map load_checkpoint_and_dispatch} "
 "accelerate.utils|accelerate.utils.modeling{infer_auto_device_map} transformers{pipeline}; named: "
 "Call{from_config from_pretrained}"),
-("frameworks.quantized_loading", {'code': 'XLA808', 'name': 'quantized-loading', 'effort': 'high'},
+("frameworks.quantized_loading", {'code': 'XLA808', 'name': 'quantized-loading', 'effort': 'high', 'of_what_runs': True},
 "calls: accelerate.utils{BnbQuantizationConfig load_and_quantize_model} "
 "diffusers|transformers.utils.quantization_config{BitsAndBytesConfig} "
 "peft{prepare_model_for_int8_training prepare_model_for_kbit_training} transformers{AqlmConfig "
 "AwqConfig BitsAndBytesConfig EetqConfig GPTQConfig HqqConfig TorchAoConfig}; named: "
-"keyword{load_in_4bit load_in_8bit}"),
+"keyword{load_in_4bit load_in_8bit}; nodes: {Dict}"),
 ("frameworks.apex_norm", {'code': 'XLA809', 'name': 'apex-norm'},
 "both: apex.normalization|apex.normalization.fused_layer_norm{FusedLayerNorm FusedRMSNorm}"),
 ("frameworks.accelerate_features", {'code': 'XLA810', 'name': 'accelerate-features'},

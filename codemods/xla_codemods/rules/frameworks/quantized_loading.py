@@ -10,9 +10,9 @@ The kernels of bitsandbytes, GPTQ and AWQ run on CUDA only.
 
 ## What to do
 
-Fix: none.
+Fix: safe, or none.
 
-Load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA. If the
+Where a flag for CUDA chooses it, it is chosen on CUDA alone. Otherwise, load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA. If the
 base model does not fit the device, shard it (FSDPv2 under SPMD).
 
 ## Example
@@ -23,6 +23,22 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 def build(name):
     config = BitsAndBytesConfig(load_in_4bit=True)  # XLA808
     return AutoModelForCausalLM.from_pretrained(name, quantization_config=config)
+```
+
+A flag for CUDA that also moves the model:
+
+```diff
+ import torch
+ from transformers import AutoModelForCausalLM
++from xla_migrate import runtime as xla
+
+ def build(name, x):
+-    use_cuda = torch.cuda.is_available()
++    use_cuda = xla.is_available()
+-    model = AutoModelForCausalLM.from_pretrained(name, load_in_8bit=use_cuda)
++    model = AutoModelForCausalLM.from_pretrained(name, load_in_8bit=torch.cuda.is_available())
+-    return model(x.cuda() if use_cuda else x)
++    return model(x.to(xla.xla_device()) if use_cuda else x)
 ```
 
 Weights in bfloat16 are not reported:
@@ -41,14 +57,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.devices.checks.flags import is_flag
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_literal
-from ...finding import HIGH, Finding
+from ...analysis.syntax import is_literal, name_of
+from ...analysis.training.tensors.half_on_xla import for_cuda_only, is_true_on_xla
+from ...finding import HIGH, LOW, Finding
 from ...rule import Rule
 
-RULE = Rule("XLA808", "quantized-loading", effort=HIGH)
+RULE = Rule("XLA808", "quantized-loading", effort=HIGH, of_what_runs=True)
 
+_OPTIONS = ("load_in_8bit", "load_in_4bit")
 _CONFIGS = (
     "BitsAndBytesConfig",
     "GPTQConfig",
@@ -58,6 +77,7 @@ _CONFIGS = (
     "HqqConfig",
     "TorchAoConfig",
 )
+_BY_FLAG = "the quantisation needs CUDA kernels, but the rewritten script would also use it on XLA: quantise on CUDA alone"
 _MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 
 
@@ -71,14 +91,38 @@ _MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat
     "accelerate.utils.BnbQuantizationConfig",
 )
 def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    for child, around in script.upward(call):
+        match around:
+            case ast.IfExp(test=test) if child is not test:
+                by_flag = list(_by_flag(script, test)) if child is around.body else []
+                if by_flag:
+                    yield from by_flag
+                    return
+            case ast.stmt():
+                break
     yield RULE.finding(script, call, _MESSAGE)
 
 
-@RULE.node(ast.keyword, named=("load_in_8bit", "load_in_4bit"))
+@RULE.node(ast.keyword, named=_OPTIONS)
 def loaded(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`from_pretrained(..., load_in_8bit=True)`."""
-    if is_literal(argument.value, True):
-        call = script.parent(argument)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-            if call.func.attr == "from_pretrained":
-                yield RULE.finding(script, argument.value, _MESSAGE)
+    value, call = argument.value, script.parent(argument)
+    if not isinstance(call, ast.Call) or name_of(call.func) != "from_pretrained":
+        return
+    if is_literal(value, True):
+        yield RULE.finding(script, value, _MESSAGE)
+    else:
+        yield from _by_flag(script, value)
+
+
+@RULE.node(ast.Dict)
+def in_options(script: Script, made: ast.Dict, scope: Scope) -> Iterator[Finding]:
+    """`options = {"load_in_4bit": use_cuda}`."""
+    for key, value in zip(made.keys, made.values):
+        if isinstance(key, ast.Constant) and key.value in _OPTIONS:
+            yield from _by_flag(script, value)
+
+
+def _by_flag(script: Script, value: ast.expr) -> Iterator[Finding]:
+    if is_flag(script, value) and is_true_on_xla(script, value):
+        yield RULE.finding(script, value, _BY_FLAG, *for_cuda_only(script, value), effort=LOW)

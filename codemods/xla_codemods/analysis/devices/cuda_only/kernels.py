@@ -31,7 +31,8 @@ _KERNELS = Pattern(
     r"|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
-    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']",
+    r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']"
+    r"|\b(?:BitsAndBytes|GPTQ|Awq|Eetq|Aqlm|Hqq)Config\(",
     re.IGNORECASE,
 )
 # What of this says only how a function is called, which may be a helper of the project's own.
@@ -51,7 +52,7 @@ _FEATURES = Pattern(
 # Options of libraries and models that switch CUDA's kernels on: `use_triton=x.is_cuda`.
 _SWITCH = Pattern(
     r"triton|capturable|flash_?att|xformers|liger|cueq|cuda_?graph|tensorrt|fp8|float8|_fusion$|kernels$"
-    r"|use_\w*kernel|memory_efficient_att",
+    r"|use_\w*kernel|memory_efficient_att|load_in_[48]bit",
     re.IGNORECASE,
 )
 # How a file gets the kernels that its autograd functions call.
