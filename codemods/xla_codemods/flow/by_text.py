@@ -1,4 +1,4 @@
-"""Methods that are called by their name as text: `self.call("after_step", loss)`, of hooks in a list.
+"""Methods that are called by their name as text, or of the elements of a list: `self.call("after_step", loss)`, of hooks in a list.
 
 A runner is a function that calls the method which its parameter names: `getattr(hook, name)(self)`,
 or passes it on to a runner, or to objects in a list, which look it up themselves: `hook(name)`.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, names_given, parameters
-from .calls import File
+from .calls import File, methods
 from .closure import reach
 
 
@@ -66,6 +66,11 @@ def _by_method(file: File) -> Mapping[str, list[CallByText]]:
         match lookup.args:
             case [_, ast.Constant(value=str(text)), *_]:
                 found.setdefault(text, []).extend(CallByText(c, c) for c in _runs(file, lookup))
+    for name in file.index.cached(methods):
+        for call, scope in file.index.calls_of(name):
+            match call.func:
+                case ast.Attribute(value=ast.Name(id=owner)) if is_an_element(owner, scope):
+                    found.setdefault(name, []).append(CallByText(call, call))
     for runner in _runners(file):
         for call in _calls(file, runner.function):
             match _argument(file, runner, call):

@@ -357,3 +357,47 @@ def test_buffers_that_a_method_moves_are_not_read() -> None:
     modules = Modules({name: text.encode() for name, text in texts.items()})
     found = check(texts["bank.py"].encode(), Options(), "bank.py", Project(modules, "bank.py"))
     assert [finding.line for finding in found if finding.code == "XLA503"] == []
+
+
+@pytest.mark.parametrize("call", ["hook.after_step(self)", 'getattr(hook, "after_step")(self)'])
+def test_conditions_of_hooks_that_a_loop_calls(call: str) -> None:
+    source = f"""import math
+import torch
+
+
+class Hook:
+    def after_step(self, trainer):
+        pass
+
+
+class Stop(Hook):
+    def after_step(self, trainer):
+        if math.isnan(trainer.loss):
+            raise ValueError
+
+
+class Low(Hook):
+    def after_step(self, trainer):
+        if trainer.loss < 3:
+            raise ValueError
+
+
+class Trainer:
+    def __init__(self, model, *hooks):
+        self.hooks, self.model = hooks, model.cuda()
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fit(self, loader):
+        for x in loader:
+            self.loss = self.model(x.cuda()).mean()
+            self.optimizer.zero_grad()
+            self.loss.backward()
+            self.optimizer.step()
+            for hook in self.hooks:
+                {call}
+
+
+Trainer(torch.nn.Linear(4, 1), Stop(), Low()).fit([torch.ones(2, 4)] * 3)
+"""
+    found = check(source.encode())
+    assert [f.line for f in found if f.code == "XLA503"] == [12, 18]
