@@ -12,33 +12,15 @@ from ..parsed_file import ParsedFile
 from ..syntax import name_of
 
 _SHOWING = frozenset(
-    (
-        *("print", "info", "debug", "warning", "log", "write", "str", "format", "echo", "dumps"),
-        *("add_text", "log_hyperparams", "log_params", "set_postfix", "update"),
-    )
+    "print info debug warning log write str format echo dumps add_text log_hyperparams log_params set_postfix"
+    " update".split()
 )
 # Functions and methods whose result has the value as text, or among others.
 _KEEPING = frozenset(
-    (
-        *(
-            "asdict",
-            "dict",
-            "dumps",
-            "getattr",
-            "list",
-            "map",
-            "repr",
-            "round",
-            "sorted",
-            "str",
-            "tuple",
-        ),
-        *("copy", "format", "get", "items", "join", "lower", "strip", "upper", "values"),
-    )
+    "asdict dict dumps getattr list map repr round sorted str tuple copy format get items join lower strip upper"
+    " values".split()
 )
 _NUMBERS = Pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?[diouxXeEfFgGc]")
-
-
 # What the runtime knows of each device.
 _KNOWN = frozenset({"name", "total_memory"})
 
