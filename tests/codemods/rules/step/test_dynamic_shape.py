@@ -477,6 +477,27 @@ def test_what_grows_within_a_step_is_one_graph(
     assert ("XLA504" in {code for _, code in findings(source)}) is found
 
 
+@pytest.mark.parametrize(
+    ("padding", "lines"),
+    [
+        ("pad_to_multiple_of=8", []),
+        ("pad_to_multiple_of=8 if args.fp16 else None", [4]),
+        ("pad_to_multiple_of=None if args.eval else 512", [4]),
+        ("padding='max_length', pad_to_multiple_of=8 if args.fp16 else None", []),
+        ("padding=True", [4]),
+    ],
+)
+def test_a_collator_that_may_round_nothing_pads_to_any_length(
+    padding: str, lines: list[int]
+) -> None:
+    source = f"""from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+
+args = TrainingArguments("o", optim="adamw_torch", bf16=True)
+collator = DataCollatorWithPadding(tokenizer, {padding})
+"""
+    assert [line for line, code in findings(source) if code == "XLA504"] == lines
+
+
 TRAINER = """
 from transformers import AutoTokenizer, Trainer, TrainingArguments
 

@@ -73,6 +73,13 @@ def _of_collator(call: ast.Call) -> Iterator[Padding]:
     if _is_longest(padding) or padding is None:
         if fixed is None or is_literal(fixed, None):
             yield Padding(call, f"{_MESSAGE}: {_MAXIMUM}")
+        elif isinstance(fixed, ast.IfExp) and _chooses_none(fixed):
+            yield Padding(fixed, f"{_MESSAGE}, if `pad_to_multiple_of` is None: {_MAXIMUM}")
+
+
+def _chooses_none(choice: ast.IfExp) -> bool:
+    """`8 if args.fp16 else None`, which is None without float16."""
+    return is_literal(choice.body, None) or is_literal(choice.orelse, None)
 
 
 def _of_trainer(script: ParsedFile, call: ast.Call) -> Iterator[Padding]:
