@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -23,6 +24,12 @@ BEHIND = {rule.code: {str(name): n for name, n in rule.behind.items()} for rule 
 
 def finding(code: str, line: int, left: bool = False, path: str = "train.py") -> MigrationFinding:
     return MigrationFinding(code, path, line, f"about {code}", left, behind=BEHIND[code])
+
+
+def test_a_note_changes_no_number_and_may_cost_time() -> None:
+    note = replace(finding("XLA504", 3, left=True), is_note=True)
+    assert likeliest(Quantity.LOSS, "train.py:4", [note], LINES) is None
+    assert likeliest(Check.STATIC_SHAPES, "train.py:4", [note], LINES) == note
 
 
 @pytest.mark.parametrize(("migrated", "original"), [(1, 1), (4, 3), (5, 4), (7, 5), (99, 5)])

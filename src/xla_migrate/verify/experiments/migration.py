@@ -253,7 +253,8 @@ def _findings(verdict: FileVerdict, name: str, data: bytes) -> Iterator[Migratio
 
 
 def _finding(row: Diagnostic, name: str, line: int, left: bool) -> MigrationFinding:
-    return MigrationFinding(row.code, name, line, row.message, left, row.text)
+    is_note = left and not row.fails
+    return MigrationFinding(row.code, name, line, row.message, left, row.text, is_note=is_note)
 
 
 def _fails(finding: MigrationFinding, verdict: FileVerdict) -> bool:

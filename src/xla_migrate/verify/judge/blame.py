@@ -48,6 +48,7 @@ class MigrationFinding:
         text: the source line.
         behind: symptom, by its value -> how likely such a finding is the reason (0: the likeliest).
         after: of a changed statement, its line in the migrated file.
+        is_note: it needs no change, and changes no number.
     """
 
     code: str
@@ -58,6 +59,7 @@ class MigrationFinding:
     text: str = ""
     behind: Mapping[str, int] = field(default_factory=dict)
     after: int = 0
+    is_note: bool = False
 
     def __str__(self) -> str:
         if self.after:
@@ -101,6 +103,8 @@ def likeliest(
     rule's, then the nearest.
     """
     path, line = lines.place(where)
+    is_of_numbers = about is Check.PRINTED or about not in _OF_STEPS
+    findings = [f for f in findings if not (is_of_numbers and f.is_note)]
     ranks = {id(f): f.behind[about.value] for f in findings if about and about.value in f.behind}
     on_it = [f for f in findings if (f.path, f.line) == (path, line) and _can_change_it(f, about)]
 
@@ -110,7 +114,6 @@ def likeliest(
 
     # The line that calls an operation is the cause, if it is known.
     elsewhere = [] if about is Check.NO_FALLBACK and path else findings
-    is_of_numbers = about is Check.PRINTED or about not in _OF_STEPS
     likely = [f for f in elsewhere if id(f) in ranks or (f.after and is_of_numbers)]
     return min([*on_it, *likely], key=order, default=None)
 
