@@ -19,6 +19,7 @@ Symptom = Literal[
     "option",
     "rounding",
     "same steps",
+    "same data",
     "bf16",
     "other state",
     "precision",

@@ -56,9 +56,9 @@ def test_rules_speak_of_what_verify_judges() -> None:
     judged = {str(item.value) for kind in (Check, Quantity) for item in kind}
     assert set(get_args(Symptom)) <= judged
     # Numbers are judged by quantity, and no finding is behind times alone. What only a recording is judged by
-    # lies in data, modules and steps that the migration does not touch. The number of graphs names its own causes, and
+    # lies in weights, modules and steps that the migration does not touch. The number of graphs names its own causes, and
     # a gradient that is rounding in both has none.
-    recorded = {"same data", "same initial weights", "modules", "optimizer step"}
+    recorded = {"same initial weights", "modules", "optimizer step"}
     assert judged - set(get_args(Symptom)) == {
         "numbers",
         "performance",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...symptoms import LIKELY, POSSIBLE, Behind
 
 BEHIND: Behind = {
+    "same data": LIKELY,
     "loss": LIKELY,
     "metric": LIKELY,
     "same steps": POSSIBLE,

@@ -7,6 +7,7 @@ from ...symptoms import POSSIBLE, REMOTE, Behind
 BEHIND: Behind = {
     "parameters": POSSIBLE,
     "gradient": POSSIBLE,
+    "same data": POSSIBLE,
     "loss": REMOTE,
     "weights": REMOTE,
     "other state": REMOTE,

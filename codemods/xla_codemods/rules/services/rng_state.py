@@ -101,7 +101,7 @@ from ...finding import Finding
 from ...rule import Rule
 from ...symptoms import LIKELY
 
-RULE = Rule("XLA130", "rng-state", behind={"initial weights": LIKELY})
+RULE = Rule("XLA130", "rng-state", behind={"initial weights": LIKELY, "same data": LIKELY})
 
 _HOMES = ("torch.cuda", "torch.cuda.random")
 _STATES = tuple(

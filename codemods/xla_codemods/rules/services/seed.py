@@ -139,7 +139,11 @@ from ...rule import Rule
 from ...symptoms import LIKELY
 
 RULE = Rule(
-    "XLA124", "seed", severity=WARNING, shows_accelerator=False, behind={"initial weights": LIKELY}
+    "XLA124",
+    "seed",
+    severity=WARNING,
+    shows_accelerator=False,
+    behind={"initial weights": LIKELY, "same data": LIKELY},
 )
 
 _ALL = ("torch.manual_seed", "torch.random.manual_seed")
