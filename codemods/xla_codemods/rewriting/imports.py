@@ -17,7 +17,7 @@ from ..analysis.syntax import imported_as, imported_modules, is_pure, packages, 
 from ..edits import DropAlias, Edit, ReplaceStatement, remove
 from ..source import Source
 from .chunks import first_line, last_line
-from .optional_torch import inserted, insertions, is_imported
+from .optional_torch import inserted, insertions, is_imported, late_imports
 from .presence_flags import only_complains, presence_imports, settled_flags
 from .rewrite import rewrite
 
@@ -45,6 +45,7 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
         for module in sorted(script.needed)
         if _is_used(module.rpartition(" as ")[2], source) and not _binds(source.tree, module)
     ]
+    source = _without_late_imports(source, script.xla)
     if _is_used(script.xla, source) and not is_imported(source.tree, script.xla):
         places = insertions(source.tree, script.tree, script.xla, _brings_torch)
         if places:
@@ -70,6 +71,21 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
     for place, text in reversed(library):
         lines[place:place] = [text + source.newline]
     return "".join(lines)
+
+
+def _without_late_imports(source: Source, name: str) -> Source:
+    """Return `source` without the runtime's imports in functions that use it before them, since a module's import serves both."""
+    late = late_imports(source.tree, name) if _is_used(name, source) else []
+    edits: list[Edit] = []
+    for node in late:
+        aliases = node.names if isinstance(node, _IMPORTS) else []
+        named = [alias for alias in aliases if imported_as(alias) == name]
+        drops = [DropAlias(node, alias) for alias in named]  # type: ignore[arg-type]
+        edits += drops if len(named) < len(aliases) else [remove(node)]
+    if not edits:
+        return source
+    parents = {child: node for node in walk(source.tree) for child in children(node)}
+    return source.edited(rewrite(source, edits, parents).text)
 
 
 def _among_the_library(

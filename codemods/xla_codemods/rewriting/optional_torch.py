@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -30,13 +31,49 @@ class Insertion(NamedTuple):
 
 
 def is_imported(tree: ast.Module, name: str) -> bool:
-    """Return True if the file imports the runtime as `name`: as it loads, or in each function that uses it."""
+    """Return True if the file imports the runtime as `name` before it uses it: as it loads, or in each function that uses it."""
     functions = [node for node in _functions(tree.body) if _imports_runtime(node, name)]
     inside = {inner for function in functions for inner in walk(function)}
     imports = [n for n in walk(tree) if isinstance(n, _IMPORTS) and _imports_runtime(n, name)]
-    return bool(imports) and (
-        not inside.issuperset(imports) or inside.issuperset(_uses(tree.body, name))
+    at_once = [node.lineno for node in imports if node not in inside]
+    if at_once and min(at_once) <= _first_needed(tree, name):
+        return True
+    return bool(imports) and inside.issuperset(_uses(tree.body, name))
+
+
+def late_imports(tree: ast.Module, name: str) -> list[ast.stmt]:
+    """Return the imports of the runtime in functions that use it before: there, `name` has no value yet."""
+    found = dict[ast.stmt, None]()
+    for function in (n for n in walk(tree) if isinstance(n, FUNCTIONS)):
+        imports = [n for n in walk(function) if isinstance(n, _IMPORTS)]
+        imports = [node for node in imports if _imports_runtime(node, name)]
+        first = min((node.lineno for node in imports), default=0)
+        if any(use.lineno < first for use in _uses(function.body, name)):
+            found.update(dict.fromkeys(imports))
+    return list(found)
+
+
+def _first_needed(tree: ast.Module, name: str) -> float:
+    """Return the first line that uses the runtime as the file loads, or that calls code of the file which uses it."""
+    in_functions = {use for f in _functions(tree.body) for use in _uses(f.body, name)}
+    lines = [use.lineno for use in _uses(tree.body, name) if use not in in_functions]
+    if not in_functions:
+        return min(lines, default=math.inf)
+    definitions = [n for n in tree.body if isinstance(n, (*FUNCTIONS, ast.ClassDef))]
+    names = {node.name: set(map(_name, walk(node))) for node in definitions}
+    users, known = {name}, 0
+    while known != len(users):
+        known = len(users)
+        users |= {each for each, used in names.items() if not used.isdisjoint(users)}
+    inside = {inner for f in _functions(tree.body) for node in f.body for inner in walk(node)}
+    calls = (n for n in walk(tree) if isinstance(n, ast.Call) and n not in inside)
+    return min(
+        [*lines, *(c.lineno for c in calls if _name(c.func) in users - {name})], default=math.inf
     )
+
+
+def _name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _imports_runtime(node: ast.AST, name: str) -> bool:

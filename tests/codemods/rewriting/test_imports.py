@@ -313,3 +313,33 @@ def test_modules_of_the_library_go_to_their_section(before: str, after: str) -> 
     )
     result = migrated(before + used)
     assert result.startswith(after.replace(IMPORT, ""))
+
+
+AT_TOP = "import torch\n" + IMPORT
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"import torch\n{USE}{IMPORT}", f"{AT_TOP}{USED}{IMPORT}"),
+        (
+            f"import torch\ndef f():\n    {USE}f()\n{IMPORT}xla.device_name()\n",
+            f"{AT_TOP}def f():\n    {USED}f()\n{IMPORT}xla.device_name()\n",
+        ),
+        (
+            f"import torch\ndef f():\n    {USE}def g():\n    f()\ng()\n{IMPORT}",
+            f"{AT_TOP}def f():\n    {USED}def g():\n    f()\ng()\n{IMPORT}",
+        ),
+        (
+            f"import torch\ndef f():\n    {USE}    {IMPORT}    xla.device_name()\n",
+            f"{AT_TOP}def f():\n    {USED}    xla.device_name()\n",
+        ),
+        # called after it
+        (
+            f"import torch\ndef f():\n    {USE}{IMPORT}f()\n",
+            f"import torch\ndef f():\n    {USED}{IMPORT}f()\n",
+        ),
+    ],
+)
+def test_an_import_after_the_first_use_does_not_serve_it(before: str, after: str) -> None:
+    assert migrated(before) == after
