@@ -13,13 +13,16 @@ from ..syntax import name_of
 
 _SHOWING = frozenset(
     "print info debug warning log write str format echo dumps add_text log_hyperparams log_params set_postfix"
-    " update".split()
+    " update critical error exception log_param log_text pprint print_rank_0 secho set_description"
+    " set_postfix_str summary warn".split()
 )
 # Functions and methods whose result has the value as text, or among others.
 _KEEPING = frozenset(
     "asdict dict dumps getattr list map repr round sorted str tuple copy format get items join lower strip upper"
     " values".split()
 )
+# Modules whose functions compute although their names, as `math.log`, are those of displays.
+_COMPUTING = frozenset({"cmath", "math", "np", "numpy", "torch"})
 _NUMBERS = Pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?[diouxXeEfFgGc]")
 # What the runtime knows of each device.
 _KNOWN = frozenset({"name", "total_memory"})
@@ -27,7 +30,10 @@ _KNOWN = frozenset({"name", "total_memory"})
 
 def is_display(node: ast.AST | None) -> bool:
     """Return True if `node` is a call that prints, logs or formats."""
-    return isinstance(node, ast.Call) and name_of(node.func) in _SHOWING
+    if not isinstance(node, ast.Call) or name_of(node.func) not in _SHOWING:
+        return False
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return owner is None or name_of(owner) not in _COMPUTING
 
 
 def is_known_fact(name: str) -> bool:
@@ -82,6 +88,8 @@ def _next(script: ParsedFile, node: ast.expr) -> Sequence[ast.expr] | None:
             return [name for name, _ in unpacked(script, node)]
         case ast.Expr():
             return []
+        case ast.Assert(msg=message) if message is node:
+            return []
     return None
 
 
@@ -94,7 +102,19 @@ def _passed(
     name = name_of(call.func)
     if name in _KEEPING:
         return [call]
-    return [] if is_display(call) else uses(script, node) or None
+    if is_display(call):
+        return None if _is_formatted_as_number(call) else []
+    if isinstance(script.parent(call), ast.Raise):
+        return []  # the message of an exception
+    return uses(script, node) or None
+
+
+def _is_formatted_as_number(call: ast.Call) -> bool:
+    """Return True for `logger.info("%d multiprocessors", count)`, which needs a number."""
+    match call.args[:1]:
+        case [ast.Constant(value=str(text))]:
+            return len(call.args) > 1 and _NUMBERS.search(text) is not None
+    return False
 
 
 def _assigned(script: ParsedFile, node: ast.expr, target: ast.expr) -> Sequence[ast.expr] | None:

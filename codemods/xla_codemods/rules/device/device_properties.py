@@ -12,7 +12,7 @@ counterpart on XLA.
 
 ## What to do
 
-Fix: safe.
+Fix: safe, or none.
 
 Use `xla.device_name()` and `xla.memory_info()` for the name and the memory. A test for compute
 capability 8 that chooses bfloat16 becomes `xla.is_bf16_supported()`.
@@ -53,6 +53,29 @@ A test of a capability that is assigned to a name first:
      raise RuntimeError("bf16 needs compute capability 8")
 ```
 
+A text of the numbers is reported without a fix if code computes with the text, because "n/a" is no
+number. An assertion and a `match` end the run on XLA, which could continue:
+
+```python
+import torch
+
+properties = torch.cuda.get_device_properties(0)  # XLA113
+blocks = int(str(properties.multi_processor_count)) * 2
+print("%d multiprocessors" % properties.multi_processor_count)
+
+def architecture():
+    major, minor = torch.cuda.get_device_capability()  # XLA113
+    return f"{major}{minor}"
+
+flag = int(architecture()) + 1
+assert torch.cuda.get_device_capability()[0] >= 7  # XLA113
+match torch.cuda.get_device_capability():  # XLA113
+    case (8, _):
+        print("Ampere")
+facts = {"capability": torch.cuda.get_device_capability()}  # XLA113
+print(facts["capability"][0] * 10)
+```
+
 Properties of other objects are not reported:
 
 ```python
@@ -75,6 +98,7 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...edits import Edit, Replace, remove
 from ...finding import INFO, MEDIUM, WARNING, Finding
+from ...flow.edges import uses as uses_of
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -97,7 +121,7 @@ def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
 def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
     """Return the edits if only name and memory are read, directly or through a variable."""
     parent = script.parent(call)
-    if isinstance(parent, ast.FormattedValue) or is_display(parent):
+    if _is_shown(script, call):
         return [_with_device(script, call, "device_name({})")]
     uses = _uses(script, call)
     if uses is None or (uses != [call] and not _is_stable(script, device_argument(call))):
@@ -127,18 +151,8 @@ def _is_known(script: Script, use: ast.expr) -> bool:
     """Return True for `.name` and `.total_memory`, and for what is only printed or logged."""
     parent = script.parent(use)
     if isinstance(parent, ast.Attribute):
-        return is_known_fact(parent.attr) or _is_displayed(script, parent)
-    return isinstance(parent, ast.FormattedValue) or is_display(parent)
-
-
-def _is_displayed(script: Script, node: ast.AST) -> bool:
-    """Return True if a value is printed, logged or formatted, also as part of a literal that is, and nothing else."""
-    parent = script.parent(node)
-    while isinstance(parent, (ast.Dict, ast.List, ast.Tuple, ast.keyword)):
-        node, parent = parent, script.parent(parent)
-    return isinstance(parent, ast.FormattedValue) or (
-        is_display(parent) and node is not getattr(parent, "func", None)
-    )
+        return is_known_fact(parent.attr) or is_only_displayed(script, parent)
+    return _is_shown(script, use)
 
 
 def _is_stable(script: Script, argument: ast.expr | None) -> bool:
@@ -164,7 +178,7 @@ def _property(script: Script, node: ast.AST | None, call: ast.Call, *, direct: b
 @RULE.call(*(f"torch.cuda.{name}" for name in _READINGS))
 def reading(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """Temperature, power and the like; if they are not only displayed, the catalog's rule reports them."""
-    if _is_displayed(script, call) and not is_guarded(script, call):
+    if not is_guarded(script, call) and is_only_displayed(script, call):
         name = (script.dotted(call.func, scope) or "").rpartition(".")[2]
         edit = _with_device(script, call, f"device_properties({{}}).{name}")
         message = f"`torch.cuda.{name}` fails without CUDA: use `xla.device_properties().{name}`, which reads n/a there"
@@ -190,11 +204,27 @@ def capability(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding
     else:
         function = script.function(call)
         around = script.source.text if function is None else script.segment(function)
-        if not _BFLOAT16.search(around):
+        if ends := _ends_the_run(script, uses or [call]):
+            message = f"XLA devices have no compute capability: {ends}"
+        elif not _BFLOAT16.search(around):
             message = (
                 "XLA devices have no compute capability: skip the code that depends on it on XLA"
             )
         yield _manual(script, call, message)
+
+
+def _ends_the_run(script: Script, found: list[ast.expr]) -> str:
+    """Return what to do if a test of the capability would end the run on XLA, which could continue."""
+    for use in found:
+        for around in script.ancestors(use):
+            match around:
+                case ast.Assert(test=test) if use in walk(test):
+                    return "delete the assertion, or run it only on CUDA"
+                case ast.Match(subject=subject) if use in walk(subject):
+                    return "add a branch for XLA, and run the `match` only on CUDA"
+            if isinstance(around, ast.stmt):
+                break
+    return ""
 
 
 def _is_unpacked(script: Script, call: ast.Call) -> bool:
@@ -207,15 +237,16 @@ def _is_a_displayed_part(script: Script, use: ast.expr) -> bool:
     """Return True if a number of a capability is only displayed, or stored in a dictionary."""
     parent = script.parent(use)
     part = parent if isinstance(parent, ast.Subscript) else use
-    return _is_displayed(script, part) or (
-        isinstance(parent, ast.Dict) and isinstance(use, ast.Call)
+    return is_only_displayed(script, part) or (
+        isinstance(parent, ast.Dict) and isinstance(use, ast.Call) and not uses_of(script, use)
     )
 
 
 def _is_shown(script: Script, node: ast.expr) -> bool:
     parent = script.parent(node)
     shows = is_display(parent) and node in getattr(parent, "args", ())
-    return shows or isinstance(parent, ast.FormattedValue)
+    is_shown = shows or isinstance(parent, ast.FormattedValue)
+    return is_shown and is_only_displayed(script, node)
 
 
 def _manual(script: Script, call: ast.Call, message: str) -> Finding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from xla_codemods.engine import check
+
 from ...helpers import findings, migrated
 
 P = "torch.cuda.get_device_properties(0)"
@@ -137,3 +139,54 @@ def test_facts_that_functions_return_are_followed_to_where_they_are_displayed(
     done = migrated(DESCRIBED + use + "\n")
     lines = ["props = xla.", "str, xla.device_capability())"]
     assert [line in done for line in lines] == is_shown
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "a, b = C\nn = int(f'{a}{b}')",
+        "a, b = C\nn = 'sm_%d%d' % (a, b)",
+        "def arch():\n    a, b = C\n    return f'{a}{b}'\nn = float(arch())",
+        "a, b = C\nfields = {'x': f'{a}'}\nn = int(fields['x'])",
+        "a, b = C\nn = {'80': 1}[f'{a}{b}']",
+        "n = int(''.join(map(str, C)))",
+        "facts = {'x': C}\nn = facts['x'][0] * 10",
+        "import math\nn = math.log(P.multi_processor_count)",
+        "n = int(str(P.multi_processor_count)) * 2",
+        "print('%d' % P.multi_processor_count)",
+        "log.info('%d', P.multi_processor_count)",
+    ],
+)
+def test_a_text_that_code_computes_with_is_reported(use: str) -> None:
+    text = use.replace("C", "torch.cuda.get_device_capability()").replace("P", P)
+    source = f"import torch\n{text}\n"
+    assert migrated(source) == source
+    assert [code for _, code in findings(source)] == ["XLA113"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "raise RuntimeError(f'not for {a}.{b}')",
+        "assert torch.ones(1).sum() > 0, f'on {a}.{b}'",
+        "log.error(f'{a}.{b}')",
+        "log.info('%s', a)",
+    ],
+)
+def test_the_text_of_a_message_is_displayed(use: str) -> None:
+    done = migrated(f"import torch\na, b = torch.cuda.get_device_capability()\n{use}\n")
+    assert "a, b = xla.device_capability()" in done
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        ("assert C[0] >= 7", "delete the assertion, or run it only on CUDA"),
+        ("c = C\nassert c >= (7, 0), 'old'", "delete the assertion, or run it only on CUDA"),
+        ("match C:\n    case (8, _):\n        pass", "add a branch for XLA, and run the `match` only on CUDA"),
+    ],
+)  # fmt: skip
+def test_what_would_end_the_run_is_reported_with_what_to_do(use: str, advice: str) -> None:
+    source = "import torch\n" + use.replace("C", "torch.cuda.get_device_capability()") + "\n"
+    (found,) = check(source.encode())
+    assert found.message.endswith(advice)
