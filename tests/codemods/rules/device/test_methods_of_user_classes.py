@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 _MODEL = """\
 import torch
@@ -106,3 +106,40 @@ def test_a_string_for_the_method_of_a_class_in_another_module_stays() -> None:
     }
     project = Project(Modules(files), "main.py")
     assert migrate(files["main.py"], Options(), "main.py", project).data == files["main.py"]
+
+
+_VIDEO = """\
+import torch
+
+class Video:
+    def cuda(self, stream):
+        return self
+
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'd["v"].cuda(2)',
+        "d.get(1).cuda(2)",
+        "load().cuda(1)",
+        "load().cuda()",
+        "for v in d.each():\n        v.cuda()",
+        'getattr(d, "cuda")()',
+        "[v.cuda() for v in d]",
+    ],
+)
+def test_an_object_that_may_be_of_a_class_of_the_file_is_reported(use: str) -> None:
+    source = f"{_VIDEO}def run(d, load):\n    {use}\n"
+    assert migrate(source.encode(), Options()).data.decode() == source
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA101"]
+    assert "`Video` defines `cuda`" in found.message
+
+
+@pytest.mark.parametrize(
+    "owner", ["torch.ones(2)", "torch.nn.Linear(2, 2)", "net.eval()", "x.float()"]
+)
+def test_a_tensor_or_module_is_moved_though_a_class_defines_cuda(owner: str) -> None:
+    after = migrate(f"{_VIDEO}def run(net, x):\n    {owner}.cuda()\n".encode(), Options())
+    assert f"    {owner}.to(xla.xla_device())\n" in after.data.decode()
