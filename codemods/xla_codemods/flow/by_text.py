@@ -1,4 +1,4 @@
-"""Methods that are called by their name as text, or of the elements of a list: `self.call("after_step", loss)`, of hooks in a list.
+"""Methods called by their name as text, or of the elements of a list, and functions in lists: `self.call("after_step", loss)`.
 
 A runner is a function that calls the method which its parameter names: `getattr(hook, name)(self)`,
 or passes it on to a runner, or to objects in a list, which look it up themselves: `hook(name)`.
@@ -12,9 +12,17 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, names_given, parameters
-from .calls import File, methods
+from ..analysis.syntax import (
+    CALLED_AS_INSTANCE,
+    argument_for,
+    name_of,
+    names_given,
+    parameters,
+    unparsed,
+)
+from .calls import File, functions_of_module, methods
 from .closure import reach
+from .containers import iterable_of
 
 
 class CallByText(NamedTuple):
@@ -54,6 +62,13 @@ def methods_by_text(file: File, call: ast.Call) -> list[str]:
     return file.index.cached(_by_call).get(call, [])
 
 
+def run_by_text(file: File, call: ast.Call) -> list[FunctionNode]:
+    """Return the methods that `call` runs by text, and the functions that it runs of a list."""
+    by_name, plain = file.index.cached(methods), file.index.cached(functions_of_module)
+    texts = methods_by_text(file, call)
+    return [each for text in texts for each in by_name.get(text, plain.get(text, []))]
+
+
 def is_an_element(name: str, scope: Scope) -> bool:
     """Return True if `name` is the variable of a loop, and nothing else."""
     found = scope.find(name)
@@ -71,6 +86,9 @@ def _by_method(file: File) -> Mapping[str, list[CallByText]]:
             match call.func:
                 case ast.Attribute(value=ast.Name(id=owner)) if is_an_element(owner, scope):
                     found.setdefault(name, []).append(CallByText(call, call))
+    for call, scope in file.index.of(ast.Call):
+        for name in dict.fromkeys(_functions_in_lists(file, call, scope)):
+            found.setdefault(name, []).append(CallByText(call, call))
     for runner in _runners(file):
         for call in _calls(file, runner.function):
             match _argument(file, runner, call):
@@ -80,6 +98,48 @@ def _by_method(file: File) -> Mapping[str, list[CallByText]]:
                         CallByText(call, _passed(file, call, runner))
                     )
     return found
+
+
+def _functions_in_lists(file: File, call: ast.Call, scope: Scope) -> Iterator[str]:
+    """Yield the names of the functions that `hook(loss)` runs in `for hook in self.hooks`."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    found = scope.find(name) if name and is_an_element(name, scope) else None
+    for binding in found[1] if found is not None else ():
+        if binding.value is not None:
+            several, path = iterable_of(binding.value, binding.path[1:])
+            for each in reach([several], lambda e: _lists(file, e)) if not path else ():
+                if isinstance(each, (ast.Name, ast.Attribute)):
+                    yield name_of(each)
+
+
+def _lists(file: File, node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the elements of the list `node`, or where it is assigned, extended and passed, by its name."""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        yield from node.elts
+    if not isinstance(node, (ast.Name, ast.Attribute)):
+        return
+    text = unparsed(node)
+    yield from file.index.values_of(text)
+    for call, _ in file.index.calls_of("append"):
+        if isinstance(call.func, ast.Attribute) and unparsed(call.func.value) == text:
+            yield from call.args[:1]
+    function = file.function(node) if isinstance(node, ast.Name) else None
+    if function is not None and isinstance(node, ast.Name):
+        yield from _passed_lists(file, function, node.id)
+
+
+def _passed_lists(file: File, function: FunctionNode, name: str) -> Iterator[ast.expr]:
+    """Yield what calls by the name of `function` pass for its parameter `name`."""
+    owner, calls = file.parent(function), _calls(file, function)
+    if isinstance(owner, ast.ClassDef) and function.name == "__init__":
+        calls = [call for call, _ in file.index.calls_of(owner.name)]
+    skips_self = _skips_self(file, function)
+    for call in calls:
+        if function.args.vararg is not None and function.args.vararg.arg == name:
+            yield from call.args[len(function.args.args) - skips_self :]
+        elif any(name == each.arg for each in parameters(function)):
+            given = argument_for(name, function, call, skip_self=skips_self)
+            yield from () if given is None else (given,)
 
 
 def _by_call(file: File) -> Mapping[ast.Call, list[str]]:

@@ -297,6 +297,18 @@ def properties(index: Nodes) -> dict[str, list[FunctionNode]]:
     return found
 
 
+def functions_of_module(index: Nodes) -> dict[str, list[FunctionNode]]:
+    """Return the functions of a file that are no methods by their names."""
+    own = {each for several in methods(index).values() for each in several}
+    functions: list[FunctionNode] = [node for node, _ in index.of(ast.FunctionDef)]
+    functions += [node for node, _ in index.of(ast.AsyncFunctionDef)]
+    found: dict[str, list[FunctionNode]] = {}
+    for node in functions:
+        if node not in own:
+            found.setdefault(node.name, []).append(node)
+    return found
+
+
 def methods(index: Nodes) -> dict[str, list[FunctionNode]]:
     """Return the methods of all classes of a file by their names."""
     found: dict[str, list[FunctionNode]] = {}

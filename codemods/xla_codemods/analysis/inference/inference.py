@@ -365,7 +365,7 @@ class Inference:
         if method:
             if len(self.file.index.cached(methods).get(function.name, ())) > 1:
                 calls = [call for call in calls if not self._runs_another(call, function)]
-            calls = [*calls, *(c.passes for c in calls_by_text(self.file, function.name))]
+        calls = [*calls, *(c.passes for c in calls_by_text(self.file, function.name))]
         is_of_many = name in {arg.arg for arg in (function.args.vararg, function.args.kwarg) if arg}
         for call in calls:
             if is_of_many:

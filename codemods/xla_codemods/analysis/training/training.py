@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from ...flow.by_text import methods_by_text
-from ...flow.calls import callers, methods
+from ...flow.by_text import run_by_text
+from ...flow.calls import callers
 from ...flow.closure import all_ends
 from ...patterns import Pattern
 from ..frameworks.lightning_modules import is_lightnings
@@ -282,10 +282,9 @@ class Training:
             is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
             return frozenset({FORWARD}) if is_run else self._effects_elsewhere(call)
         function = self.script.function_of(func)
-        by_text = methods_by_text(self.script, call)
+        by_text = run_by_text(self.script, call)
         if by_text or (function is not None and not self.script.is_module(func)):
-            named = self.script.index.cached(methods)
-            run = [function, *(each for name in by_text for each in named.get(name, ()))]
+            run = [function, *by_text]
             return frozenset().union(*(self.function_effects(each) for each in run if each))
         if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from ...flow.by_text import is_an_element, methods_by_text
+from ...flow.by_text import is_an_element, run_by_text
 from ...flow.calls import callers, heirs, mapped, methods, passed, properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
@@ -239,7 +239,7 @@ def _hooks(script: Script, call: ast.Call, known: FunctionNode | None) -> list[F
                 return named
             owners = heirs(script, base)
             return [method for method in named if script.parent(method) in owners]
-    return [m for text in methods_by_text(script, call) for m in by_name.get(text, [])]
+    return run_by_text(script, call)
 
 
 def _is_an_element(script: Script, owner: ast.Name) -> bool:

@@ -401,3 +401,54 @@ Trainer(torch.nn.Linear(4, 1), Stop(), Low()).fit([torch.ones(2, 4)] * 3)
 """
     found = check(source.encode())
     assert [f.line for f in found if f.code == "XLA503"] == [12, 18]
+
+
+OF_LISTS = """import torch
+
+
+def low(loss):
+    if loss.item() < 3:
+        print("low")
+
+
+class Trainer:
+    def __init__(self, model, hooks=()):
+        self.model, self.given = model.cuda(), hooks
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.own = [self.high]
+        self.added = []
+        self.added.append(low)
+
+    def high(self, loss):
+        if loss.item() > 3:
+            print("high")
+
+    def fit(self, loader):
+        for x in loader:
+            loss = self.model(x.cuda()).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            CALL
+
+
+Trainer(torch.nn.Linear(4, 1), hooks=[low]).fit([torch.ones(2, 4)] * 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "lines"),
+    [
+        ("for h in self.own: h(loss)", [18]),
+        ("for h in self.added: h(loss)", [5]),
+        ("for h in self.given: h(loss)", [5]),
+        ("for h in [low, self.high]: h(loss)", [5, 18]),
+        ("for _, h in enumerate(self.own): h(loss)", [18]),
+        ("[h(loss) for h in self.own]", [18]),
+        ("for h in self.own: print(h)", []),
+        ("for h in self.own: h(torch.ones(1))", []),
+    ],
+)
+def test_functions_in_a_list_that_a_loop_calls(call: str, lines: list[int]) -> None:
+    found = check(OF_LISTS.replace("CALL", call).encode())
+    assert [f.line for f in found if f.code == "XLA503"] == lines
