@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from ..flow.containers import iterable_of
+from ..flow.iterables import iterable_of
 from ..patterns import Pattern
 from .bindings import FunctionNode
 from .nodes import CHILDREN, DEFINITIONS, LEAVES, LOOPS

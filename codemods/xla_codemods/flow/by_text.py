@@ -22,7 +22,7 @@ from ..analysis.syntax import (
 )
 from .calls import File, functions_of_module, methods
 from .closure import reach
-from .containers import iterable_of
+from .iterables import iterable_of
 
 
 class CallByText(NamedTuple):

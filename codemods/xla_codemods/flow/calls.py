@@ -212,6 +212,28 @@ def prepared(file: File, function: FunctionNode) -> Iterator[ast.Call]:
             yield ast.Call(call.args[0], call.args[1:], call.keywords)
 
 
+def lambdas(file: File, func: ast.expr) -> list[ast.Lambda]:
+    """Return the lambdas that the name `func` may be."""
+    bindings = file.reaching(func) if isinstance(func, ast.Name) else ()
+    return [b.whole for b in bindings if isinstance(b.whole, ast.Lambda)]
+
+
+def lambda_calls(file: File, function: ast.AST | None) -> list[ast.Call]:
+    """Return the calls of the file by the name that the lambda `function` is assigned to."""
+    statement = file.parent(function) if isinstance(function, ast.Lambda) else None
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    calls = (call for name in names for call, _ in file.index.calls_of(name))
+    return [call for call in calls if function in lambdas(file, call.func)]
+
+
+def to_lambda(name: str, function: ast.AST | None, call: ast.Call) -> list[ast.expr]:
+    """Return what `call` passes for the parameter `name` of the lambda `function`."""
+    names = [a.arg for a in function.args.args] if isinstance(function, ast.Lambda) else []
+    by_place = [value for each, value in zip(names, call.args) if each == name]
+    return [*by_place, *(k.value for k in call.keywords if k.arg == name)]
+
+
 def mapped(file: File, function: ast.AST | None) -> list[ast.expr]:
     """Return what the lambda `function` is called on, each element by itself: `d.values()` of `map(lambda v: ..., d.values())`.
 

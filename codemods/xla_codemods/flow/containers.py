@@ -10,10 +10,10 @@ from ..analysis.syntax import name_of, text_of, unparsed
 from .calls import File, class_of_self, every_call, mapped
 from .closure import reach
 from .edges import sources
+from .iterables import iterable_of
 
 ANY = ""  # stands for all keys
 _LONGEST = 4  # keys of a nested entry; `d = d["next"]` leads to ever more
-_ORDERING = frozenset({"list", "reversed", "sorted", "tuple"})
 _COPIES = frozenset({"dict", "OrderedDict", "copy", "deepcopy"})
 
 _Place = tuple[
@@ -70,22 +70,6 @@ def view_below(node: ast.AST | None, wrappers: Collection[str]) -> ast.Call | No
         case ast.Call(func=ast.Attribute(attr="items" | "values")):
             return node
     return None
-
-
-def iterable_of(iterable: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
-    """Return the iterable below `enumerate`, `zip`, `list` and the like that gives the part at `path` of an element, and
-    the path in its own elements.
-    """
-    while True:
-        match iterable:
-            case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]) if path[:1] == (1,):
-                iterable, path = inner, path[1:]
-            case ast.Call(func=ast.Name(id="zip"), args=parts) if path and path[0] < len(parts):
-                iterable, path = parts[path[0]], path[1:]
-            case ast.Call(func=ast.Name(id=name), args=[inner]) if name in _ORDERING:
-                iterable = inner
-            case _:
-                return iterable, path
 
 
 def iterates_keys(file: File, loop: ast.AST) -> bool:

@@ -29,14 +29,18 @@ from .calls import (
     derives,
     every_call,
     heirs,
+    lambda_calls,
+    lambdas,
     mapped,
     named,
     owner_of,
     prepared,
     properties,
     run_by,
+    to_lambda,
     wrappers,
 )
+from .iterables import gives_elements, iterable_of
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
 
@@ -109,7 +113,13 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     home = file.index.scope(node).find(node.id)
     function = home[0].node if home is not None else None
     if binding.how != "parameter" or not isinstance(function, FUNCTIONS):
-        return [e for each in mapped(file, function) for e in _elements(file, each, (ITERATED,))]
+        passed = [
+            a for call in lambda_calls(file, function) for a in to_lambda(node.id, function, call)
+        ]
+        return [
+            *passed,
+            *(e for each in mapped(file, function) for e in _elements(file, each, (ITERATED,))),
+        ]
     calls = (*every_call(file, function), *prepared(file, function))
     given = (argument(file, node.id, function, call) for call in calls)
     return [value for value in (*given, binding.value) if value is not None]
@@ -131,6 +141,10 @@ def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> li
     if not path:
         return [] if several is None else [several]
     taken: list[ast.expr] = []
+    if path[0] == ITERATED and several is not None:
+        inner, rest = iterable_of(several, path[1:])
+        if inner is not several:
+            return _elements(file, inner, (ITERATED, *rest))
     match several:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             taken = parts if path[0] == ITERATED else parts[path[0] : path[0] + 1]
@@ -169,8 +183,7 @@ def _returned(file: File, function: FunctionNode) -> list[ast.expr]:
 
 def _of_lambda(file: File, func: ast.expr) -> list[ast.expr]:
     """Return what the lambda called `func` returns."""
-    bindings = file.reaching(func) if isinstance(func, ast.Name) else ()
-    return [b.whole.body for b in bindings if isinstance(b.whole, ast.Lambda)]
+    return [each.body for each in lambdas(file, func)]
 
 
 def _entered(file: File, call: ast.Call) -> list[ast.expr]:
@@ -309,6 +322,8 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             around = call_with(file, node)
             for function in _passes_to(file, around) if around is not None else ():
                 yield from _parameters(file, function)
+            for each in lambdas(file, around.func) if around is not None else ():
+                yield from _reads_in_lambda(file, each)
             definition = class_named(file, around.func) if around is not None else None
             for name, _ in _fields(definition) if definition is not None else ():
                 yield from (read for read, _ in file.index.attributes(name))
@@ -326,8 +341,10 @@ def _passes_to(file: File, call: ast.Call) -> list[FunctionNode]:
 def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
     """Yield the reads of the variables that `node`, or an element of it, is bound to."""
     around = file.parent(node)
-    while isinstance(around, (ast.Tuple, ast.List, *_COMPREHENSIONS)):
-        around = file.parent(around)
+    while isinstance(around, (ast.Tuple, ast.List, *_COMPREHENSIONS)) or gives_elements(around):
+        if isinstance(around, ast.Call):
+            yield from _reads_of_lambdas(file, around)
+        around = file.parent(around) if around is not None else None
     around = file.parent(around) if isinstance(around, ast.Attribute) else around  # `x.sort(...)`
     match around:
         case ast.Assign(targets=targets):
@@ -340,12 +357,22 @@ def _reads_of_targets(file: File, node: ast.expr) -> Iterator[ast.expr]:
             | ast.withitem(optional_vars=ast.expr() as target)
         ):
             yield from _loads(file, [target])
-        case ast.Call(args=args, keywords=keywords):
-            given = (*args[:1], *(k.value for k in keywords))
-            for function in (each for each in given if isinstance(each, ast.Lambda)):
-                scope = file.index.scope(function.body)
-                for arg in function.args.args if mapped(file, function) else ():
-                    yield from (load for load, _ in file.index.names_of(scope, arg.arg))
+        case ast.Call():
+            yield from _reads_of_lambdas(file, around)
+
+
+def _reads_of_lambdas(file: File, call: ast.Call) -> Iterator[ast.expr]:
+    """Yield the reads of the parameters of the lambdas that `call` runs on each element."""
+    given = (*call.args[:1], *(k.value for k in call.keywords))
+    for function in (each for each in given if isinstance(each, ast.Lambda)):
+        yield from _reads_in_lambda(file, function) if mapped(file, function) else ()
+
+
+def _reads_in_lambda(file: File, function: ast.Lambda) -> Iterator[ast.expr]:
+    """Yield the reads of the parameters of `function`."""
+    scope = file.index.scope(function.body)
+    for arg in function.args.args:
+        yield from (load for load, _ in file.index.names_of(scope, arg.arg))
 
 
 def _reads_of_entry(file: File, node: ast.expr, parent: ast.AST | None) -> Iterator[ast.expr]:

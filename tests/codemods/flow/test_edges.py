@@ -35,6 +35,16 @@ def test_sources_and_uses_are_inverse(path: Path) -> None:
 
 
 PROGRAMS = {
+    "a parameter of a lambda": "f = lambda x, y: used(y)\nf(1, made())",
+    "a keyword of a lambda": "f = lambda x, y: used(y)\nf(1, y=made())",
+    "elements of a part of a generator": """
+        import itertools
+        def f():
+            yield made()
+        for i, x in enumerate(itertools.islice(f(), 1)):
+            used(x)""",
+    "elements that are zipped": "for i, x in zip([1], [made()]):\n    used(x)",
+    "elements that are sorted": "for x in sorted([made()]):\n    used(x)",
     "names": "a = made()\nb = a\nused(b)",
     "unpacking": "a, (b, c) = 1, (made(), 2)\nused(b)",
     "choice": "a = made() if True else 2\nused(a or 3)",

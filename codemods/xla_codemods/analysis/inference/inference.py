@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from ...flow.by_text import calls_by_text
-from ...flow.calls import File, argument, calls_by_name, mapped, methods
+from ...flow.calls import File, argument, calls_by_name, lambda_calls, mapped, methods, to_lambda
 from ...flow.closure import reach
 from ...flow.containers import ANY, appended, held, iterates_keys
 from .. import flow
@@ -341,7 +341,14 @@ class Inference:
         if isinstance(function, ast.Lambda):
             around = scope.parent or scope
             several = mapped(self.file, function) if len(function.args.args) == 1 else ()
-            return join(*(self.element(self.value(each, around)) for each in several))
+            passed = (
+                to_lambda(binding.node.arg, function, call)
+                for call in lambda_calls(self.file, function)
+            )
+            return join(
+                *(self.element(self.value(each, around)) for each in several),
+                *(self.value(each) for given in passed for each in given),
+            )
         assert isinstance(function, FUNCTIONS)
         outer = scope.parent or scope
         owner = outer.node

@@ -240,7 +240,7 @@ from ...analysis.inference.values import ACCEL, ARRAY, BATCH, HOST, NUMBER, TENS
 from ...analysis.nodes import LOOPS
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_literal, keyword, name_of
+from ...analysis.syntax import is_literal, keyword, name_of, names_given
 from ...analysis.training.acting import is_of_an_operation
 from ...analysis.training.shapes.batch_samplers import uneven_batches, uneven_tensors
 from ...analysis.training.shapes.cutting import cuts
@@ -258,6 +258,7 @@ from ...analysis.training.shapes.masks import (
     is_same_mask,
 )
 from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_loaders
+from ...analysis.training.shapes.prepared import as_prepared
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
 from ...analysis.training.tensors.device_tensors import may_be_read
@@ -265,7 +266,7 @@ from ...analysis.training.tensors.given import is_given
 from ...catalog.alternatives import alternative
 from ...edits import AddArgument, Edit, Replace, ReplaceStatement
 from ...finding import INFO, LOW, MEDIUM, UNSAFE, WARNING, Finding
-from ...flow.calls import outer_calls
+from ...flow.calls import lambda_calls, outer_calls
 from ...flow.closure import ends, reach
 from ...flow.edges import sources
 from ...patterns import Pattern
@@ -299,6 +300,7 @@ RULE = Rule(
 
 _ELSEWHERE = ": move the call out of the step, or to the host"
 _COUNTED = f": use {alternative('bincount')}, or move the call out of the step"
+_WHOLE = ": keep the full tensor and neutralise masked elements with `torch.where(mask, x, 0)`"
 _FUNCTIONS = {
     "torch.argwhere": _ELSEWHERE,
     "torch.bincount": _COUNTED,
@@ -326,6 +328,20 @@ def function(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             yield RULE.finding(script, call, message + _FUNCTIONS[dotted])
         elif len(call.args) == 2:
             yield _of_a_mask(script, call, message, *call.args, broadcast=True)
+
+
+@RULE.reference(*_FUNCTIONS)
+def prepared(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
+    """`select = partial(torch.masked_select)`, which is called elsewhere."""
+    made, dotted = script.parent(node), script.dotted(node, scope) or ""
+    if isinstance(made, ast.Call) and made.args[:1] == [node]:
+        names = set(names_given(made, script.parent))
+        calls = [call for name in sorted(names) for call, _ in script.index.calls_of(name)]
+        for call in calls:
+            given = as_prepared(script, call)
+            if given.func is node and given.args and _matters(script, call, given.args[0]):
+                message = f"the size of the result of `{dotted}` depends on data, and XLA compiles again for each size"
+                yield RULE.finding(script, call, message + (_FUNCTIONS[dotted] or _WHOLE))
 
 
 @RULE.method(*_METHODS)
@@ -636,8 +652,14 @@ def sized_by_a_counter(script: Script) -> Iterator[Finding]:
 
 def _is_repeated(script: Script, node: ast.AST) -> bool:
     """In a loop, in what a module computes, or in a function that is called there."""
-    places = reach([node], lambda each: outer_calls(script, each))
+    places = reach([node], lambda each: _outer_calls(script, each))
     return any(_runs_often(script, place) for place in places)
+
+
+def _outer_calls(script: Script, node: ast.AST) -> list[ast.Call]:
+    """Return the calls of the function and of the named lambdas that `node` stands in."""
+    around = (a for a in script.ancestors(node) if isinstance(a, ast.Lambda))
+    return [*outer_calls(script, node), *(c for each in around for c in lambda_calls(script, each))]
 
 
 def _runs_often(script: Script, node: ast.AST) -> bool:

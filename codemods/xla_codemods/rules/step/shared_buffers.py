@@ -94,7 +94,7 @@ from ...analysis.syntax import unparsed
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
-from ...flow.containers import iterable_of
+from ...flow.iterables import iterable_of
 from ...rule import MethodCall, Rule
 
 RULE = Rule("XLA511", "shared-buffers", of_what_runs=True, severity=WARNING)

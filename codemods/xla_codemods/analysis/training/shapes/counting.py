@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from ....flow.calls import named
 from ....flow.closure import reach
-from ....flow.containers import appended, iterable_of
+from ....flow.containers import appended
 from ....flow.edges import sources
+from ....flow.iterables import iterable_of
 from ...devices.specs import last_name
 from ...nodes import walk
 from ...parsed_file import ParsedFile

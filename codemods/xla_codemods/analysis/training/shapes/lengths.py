@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ....flow.closure import reach
-from ....flow.containers import iterable_of
+from ....flow.iterables import iterable_of
 from ....patterns import Pattern
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, ARRAY, BATCH, HOST, TENSOR

@@ -23,6 +23,7 @@ from ..turns import in_each_step
 from .counters import Counters, computed_with
 from .counting import FEW, counts
 from .cutting import length_of
+from .prepared import as_prepared
 
 _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm"})
 _METHODS = frozenset(
@@ -84,7 +85,7 @@ def sizes_in(script: Script, node: ast.Call | ast.Subscript) -> Iterator[ast.exp
     """Yield the expressions that say how large the tensor `node` is."""
     match node:
         case ast.Call():
-            for size in _given(script, node):
+            for size in _given(script, as_prepared(script, node)):
                 yield from size.elts if isinstance(size, (ast.Tuple, ast.List)) else [size]
         case ast.Subscript(ctx=ast.Load(), slice=index):
             for part in index.elts if isinstance(index, ast.Tuple) else [index]:

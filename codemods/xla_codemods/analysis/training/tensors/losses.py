@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ....flow.calls import callers
 from ....flow.closure import reach
 from ....flow.conditions import conditions
-from ....flow.containers import dictionaries, iterable_of
+from ....flow.containers import dictionaries
+from ....flow.iterables import iterable_of
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.library_types import is_tensor_function
