@@ -14,8 +14,10 @@ from ..syntax import name_of
 _SHOWING = frozenset(
     "print info debug warning log write str format echo dumps add_text log_hyperparams log_params set_postfix"
     " update critical error exception log_param log_text pprint print_rank_0 secho set_description"
-    " set_postfix_str summary warn".split()
+    " set_postfix_str summary warn add_hparams dump init_trackers log_dict log_table set_tags write_text writerow".split()
 )
+# Experiment trackers, whose `init` receives facts to show.
+_TRACKERS = frozenset({"aim", "swanlab", "trackio", "wandb"})
 # Functions and methods whose result has the value as text, or among others.
 _KEEPING = frozenset(
     "asdict dict dumps getattr list map repr round sorted str tuple copy format get items join lower strip upper"
@@ -30,10 +32,12 @@ _KNOWN = frozenset({"name", "total_memory"})
 
 def is_display(node: ast.AST | None) -> bool:
     """Return True if `node` is a call that prints, logs or formats."""
-    if not isinstance(node, ast.Call) or name_of(node.func) not in _SHOWING:
+    if not isinstance(node, ast.Call):
         return False
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    return owner is None or name_of(owner) not in _COMPUTING
+    name = name_of(node.func)
+    owner = name_of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    is_shown = name in _SHOWING and owner not in _COMPUTING
+    return is_shown or (name == "init" and owner in _TRACKERS)
 
 
 def is_known_fact(name: str) -> bool:

@@ -171,6 +171,9 @@ def test_a_text_that_code_computes_with_is_reported(use: str) -> None:
         "assert torch.ones(1).sum() > 0, f'on {a}.{b}'",
         "log.error(f'{a}.{b}')",
         "log.info('%s', a)",
+        "wandb.init(config={'capability': f'{a}.{b}'})",
+        "config = dict(capability=f'{a}.{b}')\nwandb.init(config=config)",
+        "json.dump({'capability': [a, b]}, file)",
     ],
 )
 def test_the_text_of_a_message_is_displayed(use: str) -> None:
