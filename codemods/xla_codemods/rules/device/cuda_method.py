@@ -94,7 +94,7 @@ class Video:
 def play(videos, load):
     videos["intro"].cuda(2)  # XLA101
     for video in videos.each():
-        video.cuda()  # XLA101
+        video.cuda(1)  # XLA101
     load().cuda(1)  # XLA101
 ```
 
@@ -116,6 +116,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from ...analysis.devices.own_cuda import classes_with_their_own, is_used_as_its_own
 from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
@@ -123,21 +124,15 @@ from ...analysis.inference.values import MODULE, TENSOR
 from ...analysis.projects.callees import callees_of
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import keyword, name_of, unparsed
-from ...analysis.training.tensors.device_tensors import may_be_read
+from ...analysis.syntax import keyword, unparsed
 from ...edits import AddArgument, DropArgument, Replace
 from ...finding import Finding
-from ...flow.calls import methods
 from ...rule import MethodCall, Rule
 
 RULE = Rule("XLA101", "cuda-method", of_what_runs=True)
 
 _FUNCTIONS = ("torch.Tensor.cuda", "torch.nn.Module.cuda")
 _DEVICES = frozenset({"torch.device", f"{RUNTIME}.xla_device"})
-_OF_TORCH = frozenset(
-    "bfloat16 bool clone contiguous detach double eval float half int long requires_grad_ squeeze to train"
-    " transpose unsqueeze view".split()
-)
 _AMBIGUOUS = (
     "`.cuda()` fails on an XLA host: use `.to(xla.xla_device())` if the object is a tensor or a module"
     " (not rewritten: {} defines `cuda`, too, and the class of the object is unknown)"
@@ -158,7 +153,9 @@ def cuda_method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Find
         return
     if _is_storage(script, owner, scope):
         return  # `xla.load` calls the function, and takes the exception for the accelerator
-    if owners := _classes_with_their_own(script, owner, call, scope):
+    if is_used_as_its_own(script, owner, call):
+        return
+    if owners := classes_with_their_own(script, owner, call, scope):
         yield RULE.finding(script, call, _AMBIGUOUS.format(owners))
         return
     given = device_argument(call)
@@ -241,7 +238,7 @@ def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             if not _takes_torchs_arguments(around):
                 yield RULE.finding(script, around, _FUNCTION)
                 return
-            if owners := _classes_with_their_own(script, owner, around, scope):
+            if owners := classes_with_their_own(script, owner, around, scope):
                 yield RULE.finding(script, around, _AMBIGUOUS.format(owners))
                 return
             text, holes = script.devices.given(device_argument(around))
@@ -318,40 +315,6 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     return has_own_method(script, owner, "cuda", scope) or script.is_neither_tensor_nor_module(
         owner, scope
     )
-
-
-def _classes_with_their_own(script: Script, owner: ast.expr, call: ast.Call, scope: Scope) -> str:
-    """Return the classes of the file, no modules, that define `cuda`, if `owner` may be an object of one; otherwise ""."""
-    defined = script.index.cached(methods).get("cuda", ())
-    value = script.value(owner, scope) if defined else None
-    if value is None or value.kinds or value.definition is not None:
-        return ""
-    if name_of(owner) in {"self", "super"} or call in script.training.moves_of_device_loaders:
-        return ""
-    if may_be_read(script, owner) or _is_result_of_torchs(owner):
-        return ""
-    owners = (script.parent(function) for function in defined)
-    plain = (
-        owner for owner in owners if isinstance(owner, ast.ClassDef) and _is_plain(script, owner)
-    )
-    return " or ".join(dict.fromkeys(f"`{owner.name}`" for owner in plain))
-
-
-def _is_result_of_torchs(owner: ast.expr) -> bool:
-    """Return True for `net.eval()` and other results of methods that tensors and modules have."""
-    return (
-        isinstance(owner, ast.Call)
-        and isinstance(owner.func, ast.Attribute)
-        and owner.func.attr in _OF_TORCH
-    )
-
-
-def _is_plain(script: Script, definition: ast.ClassDef) -> bool:
-    """Return True if `definition` is no module."""
-    callees = callees_of(script)
-    lineage = callees.lineage(callees.home, definition)
-    kinds = (index.inference.base_kind(base, index.scope(base)) for index, base in lineage)
-    return not any(MODULE in kind for kind in kinds)
 
 
 def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) -> bool:

@@ -124,10 +124,9 @@ class Video:
         'd["v"].cuda(2)',
         "d.get(1).cuda(2)",
         "load().cuda(1)",
-        "load().cuda()",
-        "for v in d.each():\n        v.cuda()",
-        'getattr(d, "cuda")()',
-        "[v.cuda() for v in d]",
+        "for v in d.each():\n        v.cuda(1)",
+        'getattr(d, "cuda")(1)',
+        "[v.cuda(1) for v in d]",
     ],
 )
 def test_an_object_that_may_be_of_a_class_of_the_file_is_reported(use: str) -> None:
@@ -143,3 +142,49 @@ def test_an_object_that_may_be_of_a_class_of_the_file_is_reported(use: str) -> N
 def test_a_tensor_or_module_is_moved_though_a_class_defines_cuda(owner: str) -> None:
     after = migrate(f"{_VIDEO}def run(net, x):\n    {owner}.cuda()\n".encode(), Options())
     assert f"    {owner}.to(xla.xla_device())\n" in after.data.decode()
+
+
+_BATCH = """\
+import torch
+
+class Batch:
+    def __init__(self, x):
+        self.x = x
+
+    def cuda(self, non_blocking=False):
+        self.x = self.x.cuda(non_blocking=non_blocking)
+        return self
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "call"),
+    [
+        (_VIDEO, "x"),  # without the argument that the class wants
+        (_VIDEO, 'd["x"]'),
+        (_BATCH, 'd["x"]'),  # parts of a batch are tensors
+        (_BATCH, "d.x"),
+    ],
+)
+def test_a_part_of_a_batch_and_what_the_class_cannot_take_are_moved(head: str, call: str) -> None:
+    after = migrate(f"{head}def run(x, d):\n    return {call}.cuda()\n".encode(), Options())
+    text = after.data.decode()
+    assert f"    return {call}.to(xla.xla_device())\n" in text
+    assert "self.x.cuda" not in text
+
+
+def test_an_object_that_fits_a_class_which_moves_its_parts_is_reported() -> None:
+    source = f"{_BATCH}def run(x):\n    return x.cuda()\n"
+    assert migrate(source.encode(), Options()).data.decode().endswith("return x.cuda()\n")
+    found = [f.message for f in check(source.encode()) if f.code == "XLA101"]
+    assert "`Batch` defines `cuda`" in found[-1]
+
+
+@pytest.mark.parametrize("use", ["b.x + 1", "print(b.x.shape)"])
+def test_an_object_whose_fields_are_read_is_one_of_the_class(use: str) -> None:
+    loop = f"for b in loader:\n        b = b.cuda()\n        loss = net({use})\n        loss.backward()\n"
+    source = f"{_BATCH}def train(net, loader, optimizer):\n    {loop}        optimizer.step()\n"
+    text = migrate(source.encode(), Options()).data.decode()
+    assert "b = b.cuda()" in text
+    assert "self.x = self.x.to(xla.xla_device()" in text

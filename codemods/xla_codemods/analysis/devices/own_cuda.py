@@ -1,0 +1,107 @@
+"""Classes of a file that define `cuda` themselves, and calls of `cuda` on objects that may be of one."""
+
+from __future__ import annotations
+
+import ast
+
+from ...flow.calls import methods
+from ..inference.values import MODULE
+from ..nodes import walk
+from ..projects.callees import callees_of
+from ..scopes import FunctionNode, Scope
+from ..script import Script
+from ..syntax import name_of, parameters
+from ..training.tensors.device_tensors import may_be_read
+
+# Methods of tensors and modules whose results are such, too.
+_OF_TORCH = frozenset(
+    "bfloat16 bool clone contiguous detach double eval float half int long requires_grad_ squeeze to train"
+    " transpose unsqueeze view".split()
+)
+# Parameters of their `cuda`.
+_PARAMETERS = frozenset({"device", "non_blocking", "async", "memory_format"})
+
+
+def classes_with_their_own(script: Script, owner: ast.expr, call: ast.Call, scope: Scope) -> str:
+    """Return the classes of the file, no modules, that define `cuda`, if `owner` may be an object of one; otherwise ""."""
+    defined = script.index.cached(methods).get("cuda", ())
+    value = script.value(owner, scope) if defined else None
+    if value is None or value.kinds or value.definition is not None:
+        return ""
+    if name_of(owner) in {"self", "super"} or call in script.training.moves_of_device_loaders:
+        return ""
+    if may_be_read(script, owner) or _is_result_of_torchs(owner):
+        return ""
+    if any(around in defined for around in script.ancestors(call)):
+        return ""  # the parts of an object with the method
+    functions = [each for each in defined if _may_take(each, call)]
+    if isinstance(owner, (ast.Subscript, ast.Attribute)):  # of a batch, as a rule
+        functions = [each for each in functions if _takes_others(each) and _is_given_any(call)]
+    owners = (script.parent(function) for function in functions)
+    plain = (
+        owner for owner in owners if isinstance(owner, ast.ClassDef) and _is_plain(script, owner)
+    )
+    return " or ".join(dict.fromkeys(f"`{owner.name}`" for owner in plain))
+
+
+def is_used_as_its_own(script: Script, owner: ast.expr, call: ast.Call) -> bool:
+    """Return True if the code reads fields of `owner` that a class of the file with its own `cuda`, no module, has."""
+    defined = script.index.cached(methods).get("cuda", ())
+    if not defined or not isinstance(owner, ast.Name):
+        return False
+    read = {script.parent(name) for name in script.index.same(owner)}
+    names = {each.attr for each in read if isinstance(each, ast.Attribute)}
+    for function in defined:
+        definition = script.parent(function)
+        if isinstance(definition, ast.ClassDef) and _may_take(function, call):
+            if not names.isdisjoint(_fields(definition)) and _is_plain(script, definition):
+                return True
+    return False
+
+
+def _fields(definition: ast.ClassDef) -> set[str]:
+    """Return the fields that the class itself sets, without those that tensors have, too."""
+    stores = (n for n in walk(definition) if isinstance(n, ast.Attribute))
+    own = {n.attr for n in stores if isinstance(n.ctx, ast.Store) and name_of(n.value) == "self"}
+    return own - {"data", "device", "dtype", "grad", "requires_grad", "shape"}
+
+
+def _may_take(function: FunctionNode, call: ast.Call) -> bool:
+    """Return True if the method `function` takes the arguments of `call`."""
+    arguments = function.args
+    places = [*arguments.posonlyargs, *arguments.args][1:]
+    names = {each.arg for each in (*places, *arguments.kwonlyargs)}
+    given = [k.arg for k in call.keywords]
+    if len(call.args) > len(places) and arguments.vararg is None:
+        return False
+    if arguments.kwarg is None and not names.issuperset(filter(None, given)):
+        return False
+    needed = places[len(call.args) : len(places) - len(arguments.defaults)]
+    return None in given or all(each.arg in given for each in needed)
+
+
+def _takes_others(function: FunctionNode) -> bool:
+    """Return True if the method `function` has a parameter that those of tensors and modules don't have."""
+    names = [each.arg for each in parameters(function)][1:]
+    return not _PARAMETERS.issuperset(names)
+
+
+def _is_given_any(call: ast.Call) -> bool:
+    return bool(call.args or call.keywords)
+
+
+def _is_result_of_torchs(owner: ast.expr) -> bool:
+    """Return True for `net.eval()` and other results of methods that tensors and modules have."""
+    return (
+        isinstance(owner, ast.Call)
+        and isinstance(owner.func, ast.Attribute)
+        and owner.func.attr in _OF_TORCH
+    )
+
+
+def _is_plain(script: Script, definition: ast.ClassDef) -> bool:
+    """Return True if `definition` is no module."""
+    callees = callees_of(script)
+    lineage = callees.lineage(callees.home, definition)
+    kinds = (index.inference.base_kind(base, index.scope(base)) for index, base in lineage)
+    return not any(MODULE in kind for kind in kinds)
