@@ -13,6 +13,7 @@ from ..analysis.inference.library_types import RUNTIME, VENDORED
 from ..analysis.nodes import FUNCTIONS, walk
 from ..analysis.parsed_file import RUNTIME_IMPORT
 from ..analysis.syntax import imported_modules
+from ..flow.closure import reach
 from ..source import Source
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -61,14 +62,12 @@ def _first_needed(tree: ast.Module, name: str) -> float:
         return min(lines, default=math.inf)
     definitions = [n for n in tree.body if isinstance(n, (*FUNCTIONS, ast.ClassDef))]
     names = {node.name: set(map(_name, walk(node))) for node in definitions}
-    users, known = {name}, 0
-    while known != len(users):
-        known = len(users)
-        users |= {each for each, used in names.items() if not used.isdisjoint(users)}
+    users = reach([name], lambda one: (each for each, used in names.items() if one in used))
     inside = {inner for f in _functions(tree.body) for node in f.body for inner in walk(node)}
     calls = (n for n in walk(tree) if isinstance(n, ast.Call) and n not in inside)
     return min(
-        [*lines, *(c.lineno for c in calls if _name(c.func) in users - {name})], default=math.inf
+        [*lines, *(c.lineno for c in calls if _name(c.func) in users.keys() - {name})],
+        default=math.inf,
     )
 
 

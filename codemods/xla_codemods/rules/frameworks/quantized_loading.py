@@ -91,16 +91,10 @@ _MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat
     "accelerate.utils.BnbQuantizationConfig",
 )
 def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    for child, around in script.upward(call):
-        match around:
-            case ast.IfExp(test=test) if child is not test:
-                by_flag = list(_by_flag(script, test)) if child is around.body else []
-                if by_flag:
-                    yield from by_flag
-                    return
-            case ast.stmt():
-                break
-    yield RULE.finding(script, call, _MESSAGE)
+    choice = script.parent(call)
+    is_chosen = isinstance(choice, ast.IfExp) and choice.body is call
+    by_flag = list(_by_flag(script, choice.test)) if is_chosen else []  # type: ignore[union-attr]
+    yield from by_flag or [RULE.finding(script, call, _MESSAGE)]
 
 
 @RULE.node(ast.keyword, named=_OPTIONS)

@@ -30,7 +30,7 @@ def index_of(tensor: torch.Tensor) -> int | None:
     """Return the CUDA index that the tensor claims, or None if it claims none."""
     try:
         holder: Any = _storage(tensor)
-    except (RuntimeError, NotImplementedError):  # sparse, or inside of a transform: no storage
+    except RuntimeError:  # sparse, or inside of a transform: no storage
         inner = _transformed(tensor)
         if inner is not tensor:
             return index_of(inner)
@@ -64,7 +64,7 @@ def storage_index(storage: Any) -> int | None:
 def _set(tensor: torch.Tensor, index: int | None) -> torch.Tensor:
     try:
         mark_storage(_storage(tensor), index)
-    except (RuntimeError, NotImplementedError):
+    except RuntimeError:
         inner = _transformed(tensor)
         if inner is tensor:
             setattr(tensor, _MARK, index)
