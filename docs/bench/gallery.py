@@ -116,15 +116,15 @@ def main() -> int:
 HEAD = """\
 # Gallery
 
-What xla-migrate finds and rewrites in public projects, what remains, and whether their scripts train the same.
-`docs/bench/gallery.py` wrote this page on {date}. Nothing was changed by hand.
+What xla-migrate finds and rewrites in public projects, what remains, and whether their scripts
+train the same. `docs/bench/gallery.py` wrote this page on {date}. Nothing was changed by hand.
 
 | project | Python files | findings | rewritten | remain | scripts proven |
 | --- | --- | --- | --- | --- | --- |
 {rows}
 
-`verify` compared each script with its migration, step by step, in float32 on small made-up data. It ran the original on
-the CPU, with its CUDA calls redirected, and the migrated script on XLA:CPU.
+`verify` compared each script with its migration, step by step, in float32 on small made-up data. It
+ran the original on the CPU, with its CUDA calls redirected, and the migrated script on XLA:CPU.
 [What "proven" means](concepts.md#what-proven-means) explains the verdict.
 """
 
