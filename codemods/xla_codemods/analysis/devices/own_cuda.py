@@ -1,10 +1,13 @@
-"""Classes of a file that define `cuda` themselves, and calls of `cuda` on objects that may be of one."""
+"""Classes of a program that define `cuda` themselves, and calls of `cuda` on objects that may be of one."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from ...flow.calls import methods
+from ...patterns import Pattern
+from ..index import Index
 from ..inference.values import MODULE
 from ..nodes import walk
 from ..projects.callees import callees_of
@@ -18,30 +21,57 @@ _OF_TORCH = frozenset(
     "bfloat16 bool clone contiguous detach double eval float half int long requires_grad_ squeeze to train"
     " transpose unsqueeze view".split()
 )
+_DEFINED = Pattern(r"\bdef cuda\(")
 # Parameters of their `cuda`.
 _PARAMETERS = frozenset({"device", "non_blocking", "async", "memory_format"})
 
+_Method = tuple[Index, FunctionNode]
+
 
 def classes_with_their_own(script: Script, owner: ast.expr, call: ast.Call, scope: Scope) -> str:
-    """Return the classes of the file, no modules, that define `cuda`, if `owner` may be an object of one; otherwise ""."""
-    defined = script.index.cached(methods).get("cuda", ())
-    value = script.value(owner, scope) if defined else None
-    if value is None or value.kinds or value.definition is not None:
+    """Return the classes of the program, no modules, that define `cuda`, if `owner` may be an object of one; otherwise ""."""
+    value = script.value(owner, scope)
+    if value.kinds or value.definition is not None or name_of(owner) in {"self", "super"}:
         return ""
-    if name_of(owner) in {"self", "super"} or call in script.training.moves_of_device_loaders:
+    if _is_result_of_torchs(owner) or call in script.training.moves_of_device_loaders:
         return ""
-    if may_be_read(script, owner) or _is_result_of_torchs(owner):
+    functions = [*_of_file(script, owner, call), *_of_other_modules(script, call)]
+    if not functions or may_be_read(script, owner):
         return ""
-    if any(around in defined for around in script.ancestors(call)):
-        return ""  # the parts of an object with the method
-    functions = [each for each in defined if _may_take(each, call)]
-    if isinstance(owner, (ast.Subscript, ast.Attribute)):  # of a batch, as a rule
-        functions = [each for each in functions if _takes_others(each) and _is_given_any(call)]
-    owners = (script.parent(function) for function in functions)
+    owners = ((index, index.parent(function)) for index, function in functions)
     plain = (
-        owner for owner in owners if isinstance(owner, ast.ClassDef) and _is_plain(script, owner)
+        each.name
+        for index, each in owners
+        if isinstance(each, ast.ClassDef) and _is_plain(script, index, each)
     )
-    return " or ".join(dict.fromkeys(f"`{owner.name}`" for owner in plain))
+    return " or ".join(dict.fromkeys(f"`{name}`" for name in plain))
+
+
+def _of_file(script: Script, owner: ast.expr, call: ast.Call) -> Iterator[_Method]:
+    """Yield the methods `cuda` of the file that `call` may run."""
+    defined = script.index.cached(methods).get("cuda", ())
+    if any(around in defined for around in script.ancestors(call)):
+        return  # the parts of an object with the method
+    # Of a batch, as a rule: a class whose method takes what those of tensors take is no part of one.
+    is_part = isinstance(owner, (ast.Subscript, ast.Attribute))
+    for each in defined:
+        if _may_take(each, call) and (not is_part or _is_given_more(each, call)):
+            yield script.index, each
+
+
+def _of_other_modules(script: Script, call: ast.Call) -> Iterator[_Method]:
+    """Yield the methods `cuda` of the program's other modules that `call` is likely to mean.
+
+    A plain `x.cuda()` moves a tensor or a module far more often than an object of another module.
+    """
+    if not _is_given_any(call) or script.project.is_alone:
+        return
+    modules = script.project.modules
+    for path in sorted(modules.matching(_DEFINED) & script.project.programs):
+        index = modules.whole(path)
+        for each in index.cached(methods).get("cuda", ()) if index is not None else ():
+            if index is not None and _may_take(each, call) and _is_given_more(each, call):
+                yield index, each
 
 
 def is_used_as_its_own(script: Script, owner: ast.expr, call: ast.Call) -> bool:
@@ -54,7 +84,9 @@ def is_used_as_its_own(script: Script, owner: ast.expr, call: ast.Call) -> bool:
     for function in defined:
         definition = script.parent(function)
         if isinstance(definition, ast.ClassDef) and _may_take(function, call):
-            if not names.isdisjoint(_fields(definition)) and _is_plain(script, definition):
+            if names.isdisjoint(_fields(definition)):
+                continue
+            if _is_plain(script, script.index, definition):
                 return True
     return False
 
@@ -90,6 +122,10 @@ def _is_given_any(call: ast.Call) -> bool:
     return bool(call.args or call.keywords)
 
 
+def _is_given_more(function: FunctionNode, call: ast.Call) -> bool:
+    return _takes_others(function) and _is_given_any(call)
+
+
 def _is_result_of_torchs(owner: ast.expr) -> bool:
     """Return True for `net.eval()` and other results of methods that tensors and modules have."""
     return (
@@ -99,9 +135,8 @@ def _is_result_of_torchs(owner: ast.expr) -> bool:
     )
 
 
-def _is_plain(script: Script, definition: ast.ClassDef) -> bool:
-    """Return True if `definition` is no module."""
-    callees = callees_of(script)
-    lineage = callees.lineage(callees.home, definition)
+def _is_plain(script: Script, home: Index, definition: ast.ClassDef) -> bool:
+    """Return True if `definition`, of the module `home`, is no module of torch."""
+    lineage = callees_of(script).lineage(home, definition)
     kinds = (index.inference.base_kind(base, index.scope(base)) for index, base in lineage)
     return not any(MODULE in kind for kind in kinds)

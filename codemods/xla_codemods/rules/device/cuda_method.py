@@ -82,7 +82,9 @@ net = torch.nn.Linear(2, 2)
 move = net.cuda if torch.version.cuda else net.cpu  # XLA101
 ```
 
-If a class of the file defines `cuda`, a call on an object of an unknown class is reported without a fix:
+If a class of the file defines `cuda`, a call on an object of an unknown class is reported without a
+fix. So is a call with arguments if the class is in another module of the program and its method has
+parameters of its own:
 
 ```python
 import torch

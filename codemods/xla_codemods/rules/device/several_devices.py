@@ -60,6 +60,8 @@ import re
 from collections.abc import Iterator
 
 from ...analysis.devices.literal_context import NAME, SINK
+from ...analysis.devices.own_cuda import classes_with_their_own
+from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import device_argument
 from ...analysis.inference.library_types import RUNTIME
 from ...analysis.nodes import FUNCTIONS, walk
@@ -163,8 +165,9 @@ def _called(
     dotted = script.dotted(func, scope)
     if dotted is None and not isinstance(func, ast.Attribute):
         return  # a function of the file's own
-    if dotted is None and isinstance(func, ast.Attribute) and _is_anothers(script, func.value):
-        return
+    if dotted is None and isinstance(func, ast.Attribute):
+        if _is_anothers(script, func.value) or _may_be_anothers(script, func.value, call, scope):
+            return
     given = device_argument(call)
     if dotted == f"{RUNTIME}.xla_device" or (dotted is None and last == "cuda"):
         if given is None:
@@ -187,8 +190,15 @@ def _called(
 
 
 def _is_anothers(script: Script, owner: ast.expr) -> bool:
-    """True if `owner` is of a local class that is no tensor and no module, or has its own `cuda`."""
-    return script.defines(owner, "cuda") or script.is_neither_tensor_nor_module(owner)
+    """True if `owner` is of a class that is no tensor and no module, or has its own `cuda`."""
+    return has_own_method(script, owner, "cuda") or script.is_neither_tensor_nor_module(owner)
+
+
+def _may_be_anothers(script: Script, owner: ast.expr, call: ast.Call, scope: Scope) -> bool:
+    """True if `call` is one of `cuda`, and may run that of a class which is no module."""
+    if name_of(call.func) != "cuda":
+        return False
+    return bool(classes_with_their_own(script, owner, call, scope))
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:

@@ -136,6 +136,24 @@ def test_an_object_that_may_be_of_a_class_of_the_file_is_reported(use: str) -> N
     assert "`Video` defines `cuda`" in found.message
 
 
+def test_an_object_that_may_be_of_a_class_of_another_module_is_reported() -> None:
+    main = (
+        b"import torch\nfrom video import Video\n\n"
+        b"def run(d):\n    d['v'].cuda(2)\n    d['w'].cuda()\n"
+    )
+    files = {
+        "main.py": main,
+        "video.py": _VIDEO.encode(),
+        "other.py": b"class Other:\n    def cuda(self, stream):\n        return self\n",
+    }
+    project = Project(Modules(files), "main.py")
+    text = migrate(main, Options(), "main.py", project).data.decode()
+    assert "    d['v'].cuda(2)\n    d['w'].to(xla.xla_device())\n" in text
+    found = [f for f in check(main, Options(), "main.py", project) if f.line == 5]
+    assert [f.code for f in found] == ["XLA101"]  # and no second device
+    assert "`Video` defines" in found[0].message
+
+
 @pytest.mark.parametrize(
     "owner", ["torch.ones(2)", "torch.nn.Linear(2, 2)", "net.eval()", "x.float()"]
 )
