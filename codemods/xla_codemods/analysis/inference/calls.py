@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ..loops import is_called_a_model
+from ..nodes import walk
 from ..scopes import Scope, resolve
 from ..syntax import keyword, name_of, text_of, unparsed
 from . import library_types
@@ -42,6 +43,8 @@ from .values import (
     of,
 )
 
+# Bases of classes whose objects are dictionaries.
+_DICTIONARIES = frozenset({"dict", "OrderedDict", "UserDict"})
 _TUPLE_RETURNING = frozenset("max min topk sort kthvalue median mode chunk split unbind".split())
 _NAMED = Value(frozenset({PARAMETERS}), element=Value(items=(of(STRING), of(TENSOR, WEIGHT))))
 _SAME_MODULE = frozenset("to cuda cpu train eval half float bfloat16 double requires_grad_".split())
@@ -57,7 +60,8 @@ def call(values: Inference, node: ast.Call, scope: Scope) -> Value:
     if isinstance(callee.definition, ast.ClassDef):
         home = values.scopes[callee.definition]
         if callee.has(CLASS):
-            return values.instance(callee.definition, home.parent or home)
+            made = values.instance(callee.definition, home.parent or home)
+            return _with_settings(values, made, node, scope)
         if not callee.has(MODULE):
             method = values.method(callee.definition, "__call__")
             return values.returned(*method) if method else UNKNOWN
@@ -174,7 +178,35 @@ def _settings(values: Inference, node: ast.Call, scope: Scope) -> Value:
     """`EasyDict(config)`, `Namespace(**config)`, `OmegaConf.create(config)`: settings where `config` is."""
     given = [*node.args, *(k.value for k in node.keywords if k.arg is None)]
     found = (values.value(argument, scope) for argument in given)
-    return next((value for value in found if value.has(ARGUMENTS)), UNKNOWN)
+    return next(filter(is_settings, found), UNKNOWN)
+
+
+def _with_settings(values: Inference, made: Value, node: ast.Call, scope: Scope) -> Value:
+    """Return `made`, an object of a class of the file, as settings, too, if it has the entries of settings."""
+    definition = made.definition
+    if isinstance(definition, ast.ClassDef) and (node.args or node.keywords):
+        if (given := _settings(values, node, scope)) != UNKNOWN:
+            if any(map(_takes_entries, values.lineage(definition))):
+                return made._replace(kinds=made.kinds | given.kinds)
+    return made
+
+
+def _takes_entries(definition: ast.ClassDef) -> bool:
+    """Return True for a dictionary, and for a class whose objects get a dictionary's entries as attributes."""
+    if any(name_of(base) in _DICTIONARIES for base in definition.bases):
+        return True
+    functions = (s for s in definition.body if getattr(s, "name", "") == "__init__")
+    return any(_updates_itself(node) for f in functions for node in walk(f))
+
+
+def _updates_itself(node: ast.AST) -> bool:
+    """Return True for `self.__dict__.update(...)`, `self.__dict__ = ...`, and `setattr(self, name, ...)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id="self"), name, _]):
+            return not isinstance(name, ast.Constant)
+        case ast.Call(func=ast.Attribute(value=place, attr="update")) | ast.Assign(targets=[place]):
+            return unparsed(place) == "self.__dict__"
+    return False
 
 
 def _or_default(values: Inference, given: Value, node: ast.Call, scope: Scope) -> Value:

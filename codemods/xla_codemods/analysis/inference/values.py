@@ -145,9 +145,9 @@ def _join_kinds(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
 
 # What a value of another module can be: the kinds that say what to do with it by themselves.
 _THINGS = frozenset(
-    {DATASET, DEVICE, LOADER, MODULE, OPTIMIZER, PARAMETERS, SAMPLER, SCHEDULER, TENSOR},
+    {ARGUMENTS, DATASET, DEVICE, LOADER, MODULE, OPTIMIZER, PARAMETERS, SAMPLER, SCHEDULER, TENSOR},
 )
-_TRAVELLING = _THINGS | {ACCEL, BATCH, HOST, WEIGHT}
+_TRAVELLING = _THINGS | {ACCEL, BATCH, HOST, SETTINGS, WEIGHT}
 
 
 def for_others(value: Value) -> Value:

@@ -11,7 +11,7 @@ Users and job files still pass "cuda", which fails on an XLA host.
 
 ## What to do
 
-Fix: safe.
+Fix: safe, or none.
 
 Convert the value with `xla.xla_device(...)`. It accepts "cuda", "cuda:1", "gpu", a number or None
 for the accelerator. It keeps "cpu" and "meta".
@@ -111,6 +111,21 @@ A field that is annotated as a string keeps one, so that the settings can still 
  model = torch.nn.Linear(2, 2).to(config.teacher_device)
 ```
 
+Settings that a call passes as `**config` are reported without a fix if they fill a parameter for a
+device:
+
+```python
+import json
+import torch
+
+class Runner:
+    def __init__(self, width, device="cpu"):
+        self.model = torch.nn.Linear(width, 2).to(device)
+
+config = json.load(open("config.json"))
+Runner(**config)  # XLA111
+```
+
 Values that are devices already are not reported:
 
 ```python
@@ -135,6 +150,7 @@ from ...analysis.devices.given.elsewhere import (
     is_made_device,
     is_settings,
 )
+from ...analysis.devices.given.spread import devices_in_spread_settings
 from ...analysis.devices.specs import (
     device_argument,
     is_device_name,
@@ -163,6 +179,8 @@ from ...rule import MethodCall, Rule
 RULE = Rule("XLA111", "given-device", of_what_runs=True, severity=WARNING)
 
 _MESSAGE = "a device that is given as CUDA fails on an XLA host: convert it with `xla.xla_device`"
+
+_SPREAD = "`**{0}` may pass a CUDA device as `{1}`, which fails on an XLA host: convert `{1}` with `{2}.xla_device`"
 
 
 @RULE.call("torch.device")
@@ -233,6 +251,7 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
 @RULE.node(ast.Call)
 def passed_on(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`train(model, cfg.device)`, of a function of the file: a text stays a text."""
+    yield from _spread(script, call)
     for given in (*call.args, *(argument.value for argument in call.keywords)):
         if (
             isinstance(given, (ast.Attribute, ast.Subscript))
@@ -242,6 +261,13 @@ def passed_on(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         ):
             edit = Replace(given, f"{script.xla}.device_type({{0}})", (given,))
             yield RULE.finding(script, given, _MESSAGE, edit)
+
+
+def _spread(script: Script, call: ast.Call) -> Iterator[Finding]:
+    """`Runner(**config)`, of a function of the program with a parameter `device`."""
+    for argument, name in devices_in_spread_settings(script, call):
+        given = script.segment(argument.value)
+        yield RULE.finding(script, argument.value, _SPREAD.format(given, name, script.xla))
 
 
 def _is_text_from_outside(script: Script, given: ast.expr) -> bool:

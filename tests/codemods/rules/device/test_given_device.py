@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import findings, migrated
 from ..lines import line
@@ -404,3 +404,71 @@ class Distiller({base}):
         return loss.detach()
 """
     assert [code for _, code in findings(source)].count("XLA111") == times
+
+
+_CONFIG = """\
+import json
+import torch
+
+class Config(dict):
+    def __getattr__(self, name):
+        return self[name]
+
+class Namespace:
+    def __init__(self, values):
+        self.__dict__.update(values)
+
+class Plain:
+    def __init__(self, values):
+        self.values = values
+
+def load(kind):
+    return kind(json.load(open("config.json")))
+
+"""
+
+
+@pytest.mark.parametrize(("kind", "converts"), [("Config", 1), ("Namespace", 1), ("Plain", 0)])
+def test_settings_in_an_object_that_has_their_entries_are_given(kind: str, converts: int) -> None:
+    use = f"c = {kind}(json.load(open('config.json')))\nnet = torch.nn.Linear(2, 2).to(c.device)\n"
+    after = migrate((_CONFIG + use).encode(), Options()).data.decode()
+    assert after.count(".to(xla.xla_device(c.device))") == converts
+
+
+_RUNNER = """\
+class Runner:
+    def __init__(self, width, device="cpu"):
+        self.device = {}
+        self.net = torch.nn.Linear(width, 2).to(self.device)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "expected"),
+    [
+        ("device", "Runner(**c)", 1),
+        ("device", 'Runner(**c["runner"])', 1),
+        ("device", "Runner(3, 'cpu', **c)", 0),
+        ("device", "Runner(device='cpu', **c)", 0),
+        ("torch.device(device)", "Runner(**c)", 0),
+    ],
+)
+def test_settings_that_fill_a_parameter_for_a_device_are_reported(
+    made: str, call: str, expected: int
+) -> None:
+    source = _CONFIG + _RUNNER.format(made) + f"c = Config(json.load(open('c.json')))\n{call}\n"
+    found = [f for f in check(source.encode()) if "may pass a CUDA device" in f.message]
+    assert len(found) == expected
+
+
+def test_settings_that_another_module_reads_are_given() -> None:
+    main = (
+        "import torch\nfrom lib import load\nblob = load()\n"
+        "net = torch.nn.Linear(2, 2).to(blob['device'])\n"
+        "net(torch.ones(2)).sum().backward()\ntorch.optim.SGD(net.parameters()).step()\n"
+    )
+    lib = b"import json\n\ndef load():\n    return json.load(open('config.json'))\n"
+    project = Project(Modules({"main.py": main.encode(), "lib.py": lib}), "main.py")
+    after = migrate(main.encode(), Options(), "main.py", project).data.decode()
+    assert ".to(xla.xla_device(blob['device']))" in after
