@@ -25,7 +25,7 @@ _OF_THE_HOST_TOO = ("horovod", "torch.distributed.rpc", "warpctc_pytorch", "warp
 # What starts processes, shards and steps by itself.
 _ENGINES = frozenset({"bmtrain", "colossalai", "megatron"})
 _INSTEAD_OF_ENGINES = (
-    "write the training loop with the model, and shard with SPMD (`xla.use_spmd`) in place of it"
+    "write the training loop with the model, and shard with SPMD (`xla.use_spmd`) instead"
 )
 _SEVERITIES = {RAISES: ERROR, SILENT: ERROR, SLOW: WARNING, HARMLESS: INFO}
 
@@ -57,7 +57,7 @@ def leftovers(
 def _of_an_engine(name: str, findings: list[Finding]) -> Finding:
     """Return one finding for all uses: they do not fail separately, and are replaced together."""
     first = next((f for f in findings if f.severity != INFO), findings[0])
-    return first._replace(message=f"`{name}` trains on CUDA devices alone: {_INSTEAD_OF_ENGINES}")
+    return first._replace(message=f"`{name}` trains only on CUDA devices: {_INSTEAD_OF_ENGINES}")
 
 
 def found(rule: Rule, script: Script, use: Use, row: Row, effort: str) -> Finding:

@@ -30,7 +30,7 @@ transformers selects attention by name:
 ```
 
 A flag for CUDA that also moves the model becomes the accelerator's. The attention is still chosen
-for CUDA alone:
+only for CUDA:
 
 ```diff
  import torch
@@ -122,7 +122,7 @@ from ...rule import Rule
 
 RULE = Rule("XLA904", "flash-attention", leftovers=HIGH, words=("flash", "attn_implementation"))
 
-_CHOSEN = "the script uses this attention on CUDA only, but the rewritten script would also use it on XLA: choose it for CUDA alone"
+_CHOSEN = "the script uses this attention on CUDA only, but the rewritten script would also use it on XLA: choose it only for CUDA"
 _HOMES = ("flash_attn", "flash_attn.flash_attn_interface", "flash_attn_interface")
 _NAMES = frozenset({"flash_attention_2", "flash_attention_3"})
 

@@ -155,7 +155,7 @@ def is_available(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
         script.settled.add(call.func)
         if not is_without_torch(library):
             message = (
-                f"`{_written(call.func)}()` is False on an XLA host, and `{library}` may know CUDA alone: check"
+                f"`{_written(call.func)}()` is False on an XLA host, and `{library}` may support only CUDA: check"
                 " whether its tensors need to move to `xla.xla_device()`"
             )
             yield RULE.finding(script, call, message, severity=WARNING)

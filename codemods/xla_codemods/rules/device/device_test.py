@@ -218,9 +218,9 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
 
 
 def _for_a_library(script: Script, node: ast.expr, library: str) -> Iterator[Finding]:
-    """The test decides for another library alone, which is right if that knows CUDA alone."""
+    """The test decides for another library alone, which is right if that supports only CUDA."""
     if not is_without_torch(library):
-        message = f"a test for CUDA is False on XLA, and `{library}` may know CUDA alone: if it does not, use `xla.is_accelerator`"
+        message = f"a test for CUDA is False on XLA, and `{library}` may support only CUDA: if it does not, use `xla.is_accelerator`"
         yield RULE.finding(script, node, message, severity=WARNING)
 
 

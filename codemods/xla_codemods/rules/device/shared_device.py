@@ -69,9 +69,9 @@ def shared_device(script: Script) -> Iterator[Finding]:
         available = f"{script.spell('torch.cuda.is_available', script.index.scope(read))}()"
         meaning = f"`{written}` is {'True' if is_flag else 'the XLA device'} on an XLA host"
         if not is_without_torch(library):
-            message = f"{meaning}, and `{library}` may know CUDA alone: if it does, use `{written} and {available}`"
+            message = f"{meaning}, and `{library}` may support only CUDA: if it does, use `{written} and {available}`"
             yield RULE.finding(script, read, message, severity=WARNING)
             continue
         text = f"{{0}} and {available}" if is_flag else f'{{0}} if {available} else "cpu"'
-        message = f"{meaning}, and `{library}` knows CUDA alone: use `{text.format(written)}`"
+        message = f"{meaning}, and `{library}` supports only CUDA: use `{text.format(written)}`"
         yield RULE.finding(script, read, message, Replace(read, text, (read,)))

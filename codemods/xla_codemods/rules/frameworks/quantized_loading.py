@@ -12,7 +12,7 @@ The kernels of bitsandbytes, GPTQ and AWQ run on CUDA only.
 
 Fix: safe, or none.
 
-Where a flag for CUDA chooses it, it is chosen on CUDA alone. Otherwise, load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA. If the
+Where a flag for CUDA chooses it, it is chosen only on CUDA. Otherwise, load in bfloat16: `from_pretrained(name, torch_dtype=torch.bfloat16)`. QLoRA becomes LoRA. If the
 base model does not fit the device, shard it (FSDPv2 under SPMD).
 
 ## Example
@@ -77,7 +77,7 @@ _CONFIGS = (
     "HqqConfig",
     "TorchAoConfig",
 )
-_BY_FLAG = "the quantisation needs CUDA kernels, but the rewritten script would also use it on XLA: quantise on CUDA alone"
+_BY_FLAG = "the quantisation needs CUDA kernels, but the rewritten script would also use it on XLA: quantise only on CUDA"
 _MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat16"
 
 

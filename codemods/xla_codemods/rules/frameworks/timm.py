@@ -60,7 +60,7 @@ from ...rule import Rule
 
 RULE = Rule("XLA806", "timm-loader")
 
-_MOVING = "it writes to a different part of each batch, which makes XLA compile every time"
+_MOVING = "the mixup writes to a different part of each batch, which makes XLA compile every time"
 
 
 @RULE.call("timm.data.create_loader", "timm.data.loader.create_loader")

@@ -15,7 +15,7 @@ Fix: safe or unsafe.
 
 Use bfloat16. It has the range of float32 and fewer digits. Results change, so the fix is unsafe.
 
-If a test for CUDA chooses float16, the safe fix keeps float16 for CUDA alone. XLA computes in the
+If a test for CUDA chooses float16, the safe fix keeps float16 only for CUDA. XLA computes in the
 precision that the script has without CUDA.
 
 ## Example
@@ -122,7 +122,7 @@ _HALF = frozenset({"torch.float16", "torch.half"})
 _MESSAGE = (
     "float16 is slow or overflows on TPUs and Trainium, which are made for bfloat16: use bfloat16"
 )
-_CHOSEN = "the script uses float16 on CUDA only, but the rewritten script would also use it on XLA: choose it for CUDA alone"
+_CHOSEN = "the script uses float16 on CUDA only, but the rewritten script would also use it on XLA: choose it only for CUDA"
 _LOADERS = frozenset({"from_pretrained", "from_config", "pipeline", "from_single_file"})
 _AUTOCAST = ("autocast", "partial", "custom_fwd")  # XLA201 and XLA203 deal with these
 
@@ -202,7 +202,7 @@ def chosen(script: Script) -> Iterator[Finding]:
 def _is_decided(script: Script, node: ast.expr) -> bool:
     """Return True if a test around `node` tests for float16, a tensor's type or CUDA, or is reported by itself.
 
-    An option for float16 on CUDA alone decides nothing where its test for CUDA has become one that XLA passes.
+    An option for float16 only on CUDA decides nothing where its test for CUDA has become one that XLA passes.
     """
     is_reported = any(node in found.values for found in script.cached(halves_on_xla))
     return (

@@ -32,7 +32,7 @@ Use `xla.manual_seed`, which seeds the CPU and the device. It replaces a group o
 -        torch.cuda.manual_seed_all(seed)
 ```
 
-A seed for CUDA alone stays a seed for the device:
+A seed only for CUDA stays a seed for the device:
 
 ```diff
  import torch

@@ -246,6 +246,6 @@ def fork(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit, safety: str = SAFE) -> Finding:
-    same = "which is the same there" if safety == SAFE else "whose files are torch's"
+    same = "which is the same there" if safety == SAFE else "which reads the same files"
     message = f"the call runs with torch_xla only: use `xla.{name}`, {same}"
     return RULE.finding(script, node, message, *edits, safety=safety)

@@ -158,10 +158,10 @@ def syncfree(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     yield RULE.finding(script, call, message, edit, safety=UNSAFE)
 
 
-_CUDAS_TYPES = "under which operations run in the types that CUDA runs them in: losses in bfloat16 change, towards float32's"
+_CUDAS_TYPES = "which computes in the data types of CUDA's autocast: losses in bfloat16 come closer to those in float32"
 
 
 def _found(script: Script, node: ast.expr, name: str, *edits: Edit) -> Finding:
-    what = _CUDAS_TYPES if name == "autocast" else "which is the accelerator's at hand"
+    what = _CUDAS_TYPES if name == "autocast" else "which sets it for the accelerator in use"
     message = f"the call runs with torch_xla only: use `xla.{name}`, {what}"
     return RULE.finding(script, node, message, *edits, safety=SAFE)

@@ -19,7 +19,7 @@ booster = Booster(plugin="gemini")
 def test_helpers_are_not_told_one_by_one() -> None:
     (found,) = check(USES.encode())
     assert (found.code, found.severity, found.line) == ("XLA906", "error", 5)
-    assert found.message.startswith("`colossalai` trains on CUDA devices alone: ")
+    assert found.message.startswith("`colossalai` trains only on CUDA devices: ")
 
 
 def test_each_library_is_told() -> None:

@@ -51,7 +51,7 @@ def test_a_choice_for_a_library_without_torch_stays(line: str) -> None:
 def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
     source = HEAD + line + TAIL
     assert line in migrated(source)
-    assert any("may know CUDA alone" in f.message for f in check(source.encode()))
+    assert any("may support only CUDA" in f.message for f in check(source.encode()))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_variable_that_torch_shares_with_an_unknown_library_is_reported() -> N
     )
     assert "use_gpu=flag)" in migrated(source)
     (found,) = [f for f in check(source.encode()) if f.code == "XLA134"]
-    assert "`simlib` may know CUDA alone" in found.message
+    assert "`simlib` may support only CUDA" in found.message
 
 
 def test_on_gpu_of_lightning_is_reported() -> None:
