@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ...inference.members import is_settings
 from ...inference.values import SETTINGS
 from ...nodes import walk
-from ...projects.callees import callees_of
+from ...projects.callees import callees_of, parameters
 from ...script import Script
-from ...syntax import keyword, name_of, parameters
+from ...syntax import keyword, name_of
 from ..specs import is_device_name
 
 # Functions that accept "cuda" on an XLA host after the migration.
@@ -23,7 +23,8 @@ def devices_in_spread_settings(script: Script, call: ast.Call) -> Iterator[tuple
     target = callees_of(script).called(script.index, call.func) if spread else None
     if target is None:
         return
-    for parameter in parameters(target.function)[len(call.args) :]:
+    positional = parameters(target)[len(call.args) :]
+    for parameter in (*positional, *target.function.args.kwonlyargs):
         name = parameter.arg
         if is_device_name(name) and keyword(call, name) is None:
             if not _is_converted(target.owner or target.function, name):
