@@ -20,7 +20,7 @@ from ..analysis.syntax import (
     parameters,
     unparsed,
 )
-from .calls import File, functions_of_module, methods
+from .calls import File, Nodes, functions_of_module, methods
 from .closure import reach
 from .iterables import iterable_of
 
@@ -106,16 +106,28 @@ def _functions_in_lists(file: File, call: ast.Call, scope: Scope) -> Iterator[st
     found = scope.find(name) if name and is_an_element(name, scope) else None
     for binding in found[1] if found is not None else ():
         if binding.value is not None:
-            several, path = iterable_of(binding.value, binding.path[1:])
+            several, path = _values_of(*iterable_of(binding.value, binding.path[1:]))
             for each in reach([several], lambda e: _lists(file, e)) if not path else ():
                 if isinstance(each, (ast.Name, ast.Attribute)):
                     yield name_of(each)
 
 
+def _values_of(several: ast.expr, path: tuple[int, ...]) -> tuple[ast.expr, tuple[int, ...]]:
+    """Return the dictionary whose values the part at `path` of the elements of `several` is, with the rest of `path`."""
+    match several:
+        case ast.Call(func=ast.Attribute(attr="values", value=owner), args=[]):
+            return owner, path
+        case ast.Call(func=ast.Attribute(attr="items", value=owner), args=[]) if path[:1] == (1,):
+            return owner, path[1:]
+    return several, path
+
+
 def _lists(file: File, node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the elements of the list `node`, or where it is assigned, extended and passed, by its name."""
+    """Yield the elements of the list or dictionary `node`, or where it is assigned, extended and passed, by its name."""
     if isinstance(node, (ast.List, ast.Tuple)):
         yield from node.elts
+    if isinstance(node, ast.Dict):
+        yield from node.values
     if not isinstance(node, (ast.Name, ast.Attribute)):
         return
     text = unparsed(node)
@@ -123,9 +135,20 @@ def _lists(file: File, node: ast.expr) -> Iterator[ast.expr]:
     for call, _ in file.index.calls_of("append"):
         if isinstance(call.func, ast.Attribute) and unparsed(call.func.value) == text:
             yield from call.args[:1]
+    yield from file.index.cached(_entries).get(text, ())
     function = file.function(node) if isinstance(node, ast.Name) else None
     if function is not None and isinstance(node, ast.Name):
         yield from _passed_lists(file, function, node.id)
+
+
+def _entries(index: Nodes) -> dict[str, list[ast.expr]]:
+    """Map each dictionary, as the file spells it, to what the file stores in it: `hooks["log"] = log`."""
+    found: dict[str, list[ast.expr]] = {}
+    for statement, _ in index.of(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Subscript):
+                found.setdefault(unparsed(target.value), []).append(statement.value)
+    return found
 
 
 def _passed_lists(file: File, function: FunctionNode, name: str) -> Iterator[ast.expr]:

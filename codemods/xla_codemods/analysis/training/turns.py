@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from ...flow.by_text import is_an_element, run_by_text
-from ...flow.calls import callers, heirs, mapped, methods, passed, properties
+from ...flow.calls import callers, heirs, lambdas, mapped, methods, passed, properties
 from ...flow.closure import reach
 from ...flow.conditions import truth
 from ..devices.specs import last_name
@@ -172,6 +172,8 @@ def in_each_turn(script: Script, of: Iterable[Turn]) -> Iterator[tuple[ast.AST, 
         inside = kept(_always(script, node), around[node])
         for function in _run_by(script, node) if type(node) in _RUNNING else ():
             inside += kept(function.body, Turn(function, function.body))
+        if isinstance(node, ast.Call):
+            inside += kept([each.body for each in lambdas(script, node.func)], around[node])
         return inside
 
     start = (node for turn in [*of][::-1] for node in kept(turn.body, turn))  # inner ones first

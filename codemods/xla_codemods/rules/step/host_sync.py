@@ -448,6 +448,8 @@ def _without_move(script: Script, node: ast.AST) -> str:
 def _advice(script: Script, node: ast.AST, obstacle: str) -> str:
     if obstacle.endswith("the script continues") or obstacle.startswith("the check ends"):
         return "check it every n-th step (`if step % 100 == 0 and ...`)"
+    if obstacle == "a lambda reads it":
+        return "define the lambda as a function with `def`, whose reads can be deferred"
     if _is_a_list_of_tensors(script, node):
         return "join them with `torch.stack`"
     match node:

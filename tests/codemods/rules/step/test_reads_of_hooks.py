@@ -55,6 +55,7 @@ class Trainer:
 """
 GIVEN = "self.values.append(loss.item())"
 ENTRY = "self.values.append(loss['loss'].item())"
+SHOWN = "import torch; print(float(trainer.loss))"
 OWN = "self.values.append(trainer.loss.item())"
 
 
@@ -83,6 +84,7 @@ def _found(read: str, line: str, end: str = "pass") -> list[int]:
         (GIVEN, "self.call_with('after_step', self.loss)"),
         (OWN, "self.call_with('after_step', value=k)"),
         (OWN, "self.run_hooks(None)"),
+        (SHOWN, "self.call('after_step')"),
         (OWN, "self.call('after_step')"),
         (OWN, "for h in self.hooks: h.after_step(self)"),
         (
@@ -106,6 +108,7 @@ def test_reads_in_hooks_of_each_step(read: str, line: str) -> None:
         (GIVEN, "self.call('before_step', self.loss)", "pass"),
         (GIVEN, "self.hooks.after_step(self, self.loss)", "pass"),
         (GIVEN, "self.run_hooks(k)", "pass"),
+        (SHOWN.replace("loss", "lr"), "self.run_hooks(k)", "pass"),
         (GIVEN, "self.call_with('after_step', k, rate=self.loss)", "pass"),
         (ENTRY, "self.run_hooks({'loss': k})", "pass"),
         (ENTRY, "self.run_hooks({'loss': self.loss.cpu()})", "pass"),
@@ -452,3 +455,48 @@ Trainer(torch.nn.Linear(4, 1), hooks=[low]).fit([torch.ones(2, 4)] * 3)
 def test_functions_in_a_list_that_a_loop_calls(call: str, lines: list[int]) -> None:
     found = check(OF_LISTS.replace("CALL", call).encode())
     assert [f.line for f in found if f.code == "XLA503"] == lines
+
+
+_IN_ONE_MODULE = """import torch
+
+def log(loss):
+    print(float(loss))
+
+show = lambda t: print(t.item())
+hooks = {"log": log}
+others = {}
+others["log"] = log
+
+def train(model, optimizer, loader):
+    for x in loader:
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        LINE
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("for h in hooks.values(): h(loss)", 4),
+        ("for name, h in hooks.items(): h(loss)", 4),
+        ("for k, h in enumerate(list(hooks.values())): h(loss)", 4),
+        ("for h in others.values(): h(loss)", 4),
+        ("show(loss)", 6),
+    ],
+)
+def test_functions_in_dictionaries_and_lambdas_run_in_each_step(line: str, found: int) -> None:
+    reads = [f for f in check(_IN_ONE_MODULE.replace("LINE", line).encode()) if f.code == "XLA503"]
+    assert [read.line for read in reads] == [found]
+    assert ("a lambda reads it" in reads[0].message) is (found == 6)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["for name in hooks: print(name)", "if step % 10 == 0: show(loss)"],
+)
+def test_functions_that_do_not_run_in_each_step(line: str) -> None:
+    source = _IN_ONE_MODULE.replace("x in loader", "step, x in enumerate(loader)")
+    source = source.replace("LINE", line)
+    assert not [f for f in check(source.encode()) if f.code == "XLA503"]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from ....flow.calls import lambda_calls
 from ...devices.specs import device_argument
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
@@ -100,7 +101,7 @@ def reads_in_turns(script: Script) -> list[Fetch]:
 
 
 def _is_fetched_around(script: Script, node: ast.AST, fetching: Collection[ast.AST]) -> bool:
-    """Return True for the `x.cpu()` of `x.cpu().item()`, which is one read."""
+    """Return True for the `x.cpu()` of `x.cpu().item()`, which is one read, and for the read that a lambda returns."""
     for child, around in script.upward(node):
         match around:
             case ast.Attribute(value=owner) if owner is child:
@@ -108,6 +109,9 @@ def _is_fetched_around(script: Script, node: ast.AST, fetching: Collection[ast.A
             case ast.Call(func=func) if func is child:
                 if around in fetching:
                     return True
+            case ast.Lambda():  # its calls are reported
+                calls = lambda_calls(script, around)
+                return any(_read_by_lambda(script, call) is not None for call in calls)
             case _:
                 return False
     return False

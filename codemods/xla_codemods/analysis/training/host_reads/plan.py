@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.by_text import calls_by_text
+from ....flow.calls import lambda_calls
 from ....flow.closure import reach
 from ....flow.containers import view_below
 from ...inference.library_types import RUNTIME
 from ...loops import TRAINING
-from ...nodes import COMPREHENSIONS, LOOPS, walk
+from ...nodes import COMPREHENSIONS, FUNCTIONS, LOOPS, walk
 from ...script import Script
 from ...syntax import name_of, position
 from ..acting import unmarked_evaluations
@@ -48,6 +49,8 @@ def plan(
     for read in reads:
         deferral = deferrals[read] = Deferral(script, steps)
         number = number_of(script, read)
+        if _is_in_a_lambda(script, read):
+            deferral.refuse("a lambda reads it")
         if number is not None:
             follow_number(deferral, number)
         else:
@@ -69,6 +72,13 @@ def plan(
             made = Outcome(obstacle=all_.obstacle)
         outcome.update((read, made) for read in group)
     return outcome
+
+
+def _is_in_a_lambda(script: Script, read: ast.AST) -> bool:
+    """Return True if `read` is in a lambda that steps call by its name."""
+    around = (each for each in script.ancestors(read) if isinstance(each, (ast.Lambda, *FUNCTIONS)))
+    function = next(around, None)
+    return isinstance(function, ast.Lambda) and bool(lambda_calls(script, function))
 
 
 def _tensors(script: Script, read: ast.AST) -> Iterator[ast.expr]:

@@ -223,8 +223,15 @@ _TENSORS = frozenset({"torch.Tensor", "torch.FloatTensor", "torch.nn.Parameter"}
 
 
 def is_loss_of_a_given_object(script: Script, node: ast.expr) -> bool:
-    """Return True for `self.learner.loss` of a callback, if another module gives it the learner and computes gradients of it."""
+    """Return True for `trainer.loss` and `self.trainer.loss` of a callback, if another module gives it the trainer and
+    computes gradients of the loss.
+    """
     match node:
+        case ast.Attribute(value=ast.Name() as owner) if owner.id != "self":
+            function = _called_by_others(script, node)
+            if function is None or any(b.how != "parameter" for b in script.reaching(owner)):
+                return False
+            return script.callers.hand_a_tensor_for(node, function)
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=holder), attr=loss):
             is_called = _called_by_others(script, node) is not None
             return is_called and script.callers.give_an_object_with_loss(holder, loss)

@@ -196,7 +196,7 @@ def train(model, loader: DataLoader, optimizer, wanted, device="cuda"):
     "body, found",
     [
         ("x.detach().cpu().numpy()", [13]),
-        ("float(x.item())", []),
+        ("float(x.item())", [3]),
         ("x.detach().float()", []),
         ("x.item()", [13]),
     ],
