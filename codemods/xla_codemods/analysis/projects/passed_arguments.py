@@ -62,7 +62,7 @@ class PassedArguments:
 
     def _found(self, target: Target) -> Iterator[tuple[str, PassedArgument]]:
         names = [arg.arg for arg in (*target.function.args.args, *target.function.args.kwonlyargs)]
-        for index, call in self._calls(target):
+        for index, call in self.calls(target):
             handed = self.callees.handed(index, call)
             known = handed is not None and handed.target is not None
             if handed is None or handed.target is None:
@@ -84,7 +84,7 @@ class PassedArguments:
                         for value in entries(node, index):
                             yield name, PassedArgument(value, index, False)
 
-    def _calls(self, target: Target) -> Iterator[tuple[Index, ast.Call]]:
+    def calls(self, target: Target) -> Iterator[tuple[Index, ast.Call]]:
         function, owner = target.function.name, target.owner
         name = owner.name if owner is not None and function == "__init__" else function
         for index in self._modules_around(target):

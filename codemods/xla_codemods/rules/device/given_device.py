@@ -126,6 +126,24 @@ config = json.load(open("config.json"))
 Runner(**config)  # XLA111
 ```
 
+An object that hydra's `instantiate` or Lightning's `LightningCLI` makes gets the text of the file:
+
+```diff
+ import copy
+ from hydra.utils import instantiate
++from xla_migrate import runtime as xla
+
+ class Average:
+     def __init__(self, model, device=None):
+         self.model = copy.deepcopy(model)
+         if device is not None:
+-            self.model.to(device=device)
++            self.model.to(device=xla.xla_device(device))
+
+ def start(cfg, model):
+     return instantiate(cfg.average, model=model)
+```
+
 Values that are devices already are not reported:
 
 ```python
@@ -150,6 +168,7 @@ from ...analysis.devices.given.elsewhere import (
     is_made_device,
     is_settings,
 )
+from ...analysis.devices.given.made_by_name import is_of_an_object_made_by_name, may_be_none
 from ...analysis.devices.given.spread import devices_in_spread_settings
 from ...analysis.devices.specs import (
     device_argument,
@@ -278,6 +297,9 @@ def _is_text_from_outside(script: Script, given: ast.expr) -> bool:
 
 
 def _handed(script: Script, given: ast.expr | None) -> Iterator[Finding]:
+    if given is not None and is_of_an_object_made_by_name(script, given):
+        edits = [] if may_be_none(script, given) else [_as_device(script, given)]
+        yield RULE.finding(script, given, _MESSAGE, *edits)
     if not isinstance(given, (ast.Attribute, ast.Subscript)):
         return
     value = script.value(given)

@@ -472,3 +472,37 @@ def test_settings_that_another_module_reads_are_given() -> None:
     project = Project(Modules({"main.py": main.encode(), "lib.py": lib}), "main.py")
     after = migrate(main.encode(), Options(), "main.py", project).data.decode()
     assert ".to(xla.xla_device(blob['device']))" in after
+
+
+MADE_BY_NAME = """
+import torch
+
+class Average:
+    def __init__(self, model, device{annotation}):
+        self.device = device
+        self.model = model.to(self.device)
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotation", "main", "is_converted"),
+    [
+        ("", "from hydra.utils import instantiate\ninstantiate(cfg.average)", True),
+        (': str = "cuda:0"', "from lightning.pytorch.cli import LightningCLI\nimport average", True),
+        ("", "from hydra.utils import instantiate\ndef f(model, ema):\n    Average(model, **ema)", True),
+        ("", "from hydra.utils import instantiate\nAverage(model, torch.device('cpu'))", False),
+        ("", "from hydra.utils import instantiate\nAverage(model, device=device)", False),
+        (": torch.device", "from hydra.utils import instantiate\ninstantiate(cfg.average)", False),
+        ("", "import average", False),
+    ],
+)  # fmt: skip
+def test_an_object_that_a_file_of_settings_names(
+    annotation: str, main: str, is_converted: bool
+) -> None:
+    files = {
+        "average.py": MADE_BY_NAME.format(annotation=annotation).encode(),
+        "main.py": f"import torch\nfrom average import Average\n{main}\n".encode(),
+    }
+    project = Project(Modules(files), "average.py")
+    result = migrate(files["average.py"], Options(), "average.py", project).data.decode()
+    assert ("model.to(xla.xla_device(self.device))" in result) == is_converted
