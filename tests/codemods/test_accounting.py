@@ -89,9 +89,10 @@ def is_accounted_for(result: Migration, home: str, last: str) -> bool:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_each_name_of_the_catalog(setting: str) -> None:
+    """Each name is planted in four of the twelve settings: names of one family, which follow each other, in all."""
     assert len(NAMES) > 400
     silent = []
-    for name in NAMES:
+    for name in NAMES[[*SETTINGS].index(setting) % 3 :: 3]:
         home, _, last = name.rpartition(".")
         if setting == "in an attribute" and ("." not in home or name in ELSEWHERE):
             continue

@@ -19,6 +19,8 @@ from ..each import each
 from .fixtures import ALL, SINGLE, Fixture, rewritten
 from .observed import by_hand_and_rewritten
 
+pytestmark = pytest.mark.e2e
+
 TORCH_XLA = Options(origin="torch_xla")
 # lbfgs has no marks by hand. With the mark that the migration adds, what the taps of verify compute is launched by itself, once
 # in each step, and so this one is counted without them.
@@ -29,7 +31,6 @@ LEFT = {
 }
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize("fixture", TRAINED, ids=lambda f: f.name)
 def test_losses_compiles_and_launches_stay(fixture: Fixture, tmp_path: Path) -> None:
     pytest.importorskip("torch_xla")
@@ -58,7 +59,6 @@ print("counted", *(met.metric_data(name)[0] for name in ("CompileTime", "Execute
 """
 
 
-@pytest.mark.e2e
 def test_without_taps_lbfgs_prints_compiles_and_launches_as_before(tmp_path: Path) -> None:
     pytest.importorskip("torch_xla")
     fixture = next(fixture for fixture in SINGLE if fixture.name == "lbfgs")
@@ -93,7 +93,6 @@ def test_without_taps_lbfgs_prints_compiles_and_launches_as_before(tmp_path: Pat
 SPLIT = Path(__file__).parent / "scripts" / "by_hand_fsdp.py"
 
 
-@pytest.mark.e2e
 def test_weights_that_are_split_over_processes_train_alike(tmp_path: Path) -> None:
     """By torch_xla in one process, by two of a rehearsal, and by two without torch_xla, checkpoints of parts included."""
     pytest.importorskip("torch_xla")

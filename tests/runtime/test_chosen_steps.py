@@ -20,6 +20,8 @@ from xla_migrate.runtime.deferred import waiting
 
 from . import rehearsal
 
+pytestmark = pytest.mark.e2e
+
 Optimizer = optim.Optimizer
 Make = Callable[[Any], Optimizer]
 Step = Callable[[Optimizer, torch.Tensor], Any]

@@ -18,6 +18,8 @@ from xla_migrate import runtime as xla
 from xla_migrate.runtime.profiling import meter as _profile_meter
 from xla_migrate.runtime.profiling.meter import COMPILING, LOADING, READING, TRACING
 
+pytestmark = pytest.mark.e2e
+
 
 def _events(folder: Path) -> list[dict[str, Any]]:
     (path,) = folder.glob("**/*.trace.json.gz")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -27,3 +28,9 @@ def _torchs_own() -> Iterator[None]:
     patched = undo_torch_xla()
     yield
     restore(patched)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_their_own_objects() -> None:
+    """`gc.get_objects()`, with which the harness finds models, leaves out what other tests have made."""
+    gc.freeze()

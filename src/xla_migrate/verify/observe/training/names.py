@@ -74,6 +74,8 @@ def copies(stepped: set[int]) -> list[list[Copy]]:
         # Others' dicts may do anything when they are looked at: transformers' import all of its models.
         if not (is_list or type(one) in (dict, OrderedDict)) or not one:
             continue
+        if not issubclass(type(next(iter(one if is_list else one.values()))), torch.Tensor):
+            continue  # as almost always: the others are not collected
         tensors: list[Any] = list(one if is_list else one.values())
         if not all(issubclass(type(t), torch.Tensor) and id(t) not in stepped for t in tensors):
             continue
