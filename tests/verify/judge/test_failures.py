@@ -134,6 +134,16 @@ def test_exits(code: int, steps: int, output: str, fault: str, words: str) -> No
     assert words in failure.message
 
 
+def test_a_program_that_prints_its_own_account_of_an_error_is_quoted() -> None:
+    account = [f"line {i}" for i in range(20)] + ["error: no driver", "", "set DEBUG=1 to see more"]
+    failure = of_exit(1, 0, "\n".join(account))
+    assert failure is not None
+    shown = failure.traceback.splitlines()
+    assert shown[0] == "The last lines of its output:"
+    assert shown[-2:] == ["error: no driver", "set DEBUG=1 to see more"]
+    assert len(shown) == 13
+
+
 def test_a_run_that_trained_and_ended_is_no_failure() -> None:
     assert of_exit(0, 5, "") is None
 

@@ -23,7 +23,12 @@ from ..kernels.targets import KernelTarget
 from .plan import VARIABLE, Plan
 
 _BOOT = Path(__file__).parent / "boot"
-_QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
+_QUIET = {
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "offline",
+    "PYTHONUNBUFFERED": "1",
+    "HYDRA_FULL_ERROR": "1",  # hydra hides the traceback otherwise
+}
 # The variables that torchrun would set for the one process of a job; the script may read them.
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _POLL = 0.1

@@ -15,7 +15,12 @@ BOOT = Path(__file__).parent.parent / "observe" / "boot"
 
 # A reference must not meet torch_xla (fact 1.106); these libraries look for it by themselves.
 _WITHOUT_XLA = {"USE_TORCH_XLA": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-_QUIET = {"MPLBACKEND": "Agg", "WANDB_MODE": "offline", "PYTHONUNBUFFERED": "1"}
+_QUIET = {
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "offline",
+    "PYTHONUNBUFFERED": "1",
+    "HYDRA_FULL_ERROR": "1",  # hydra hides the traceback otherwise
+}
 
 
 def command(python: str, script: Path, root: Path, args: list[str], nproc: int) -> list[str]:

@@ -62,7 +62,7 @@ class Failure:
     Attributes:
         fault: whose it was.
         message: one line: what, where, and what to do.
-        traceback: the script's own frames, as Python prints them; may be empty.
+        traceback: the script's own frames, as Python prints them, or the end of its output; may be empty.
     """
 
     fault: Fault
@@ -70,6 +70,7 @@ class Failure:
     traceback: str = ""
 
 
+_SHOWN = 12  # lines of the output of a script that exits
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(
     r'\s*File "(?P<path>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?\n(?:(?P<code> {4,}(?!File ").*)\n)?'
@@ -181,9 +182,11 @@ def of_exit(
     if code == 2 and "usage:" in output:
         return Failure(Fault.SCRIPT, f"the script did not accept its arguments: {last}")
     if code < 0:
-        return Failure(Fault.SCRIPT, f"the run was ended by signal {-code}; its last line: {last}")
+        message = f"the run was ended by signal {-code}; its last line: {last}"
+        return Failure(Fault.SCRIPT, message, _last_lines(output))
     if code != 0:
-        return Failure(Fault.SCRIPT, f"the script exited with code {code}; its last line: {last}")
+        message = f"the script exited with code {code}; its last line: {last}"
+        return Failure(Fault.SCRIPT, message, _last_lines(output))
     if steps == 0:
         return Failure(
             Fault.NO_STEP,
@@ -191,3 +194,9 @@ def of_exit(
             " arguments?",
         )
     return None
+
+
+def _last_lines(output: str) -> str:
+    """Return the end of the output, for a program that prints its own account of an error; empty if it is one line."""
+    lines = [line[:300] for line in output.splitlines() if line.strip()][-_SHOWN:]
+    return "\n".join(["The last lines of its output:", *lines]) if len(lines) > 1 else ""
