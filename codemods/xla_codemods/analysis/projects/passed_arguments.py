@@ -85,6 +85,7 @@ class PassedArguments:
                             yield name, PassedArgument(value, index, False)
 
     def calls(self, target: Target) -> Iterator[tuple[Index, ast.Call]]:
+        """Yield the calls of the program that may run `target`, by its name, each with the module that it stands in."""
         function, owner = target.function.name, target.owner
         name = owner.name if owner is not None and function == "__init__" else function
         for index in self._modules_around(target):
