@@ -6,6 +6,7 @@ from __future__ import annotations
 PACKAGES = frozenset(
     {
         "GPUtil",
+        "PyNvVideoCodec",
         "amp_C",
         "apex",
         "apex_C",
@@ -19,8 +20,12 @@ PACKAGES = frozenset(
         "cuml",
         "cupy",
         "cupyx",
+        "cuspatial",
         "cutlass",
         "cuvs",
+        "cvcuda",
+        "dask_cuda",
+        "dask_cudf",
         "deepspeed",
         "fairscale",
         "fla",
@@ -32,11 +37,13 @@ PACKAGES = frozenset(
         "grouped_gemm",
         "helion",
         "horovod",
+        "kvikio",
         "liger_kernel",
         "mamba_ssm",
         "megatron",
         "modelopt",
         "msamp",
+        "nvcv",
         "nvidia_smi",
         "nvitop",
         "nvsmi",
@@ -44,7 +51,10 @@ PACKAGES = frozenset(
         "polygraphy",
         "py3nvml",
         "pycuda",
+        "pylibcudf",
+        "pylibraft",
         "pynvml",
+        "raft_dask",
         "rmm",
         "sageattention",
         "sgl_kernel",
@@ -88,7 +98,7 @@ PARTS = (
     "torchao.prototype.mx_formats",
 )
 
-# Single names of torch and FAISS.
+# Single names of torch, FAISS and spaCy.
 NAMES = frozenset(
     {
         "faiss.GpuClonerOptions",
@@ -110,6 +120,12 @@ NAMES = frozenset(
         "faiss.index_cpu_to_gpus_list",
         "faiss.index_gpu_to_cpu",
         "faiss.knn_gpu",
+        "spacy.prefer_gpu",
+        "spacy.require_gpu",
+        "thinc.api.prefer_gpu",
+        "thinc.api.require_gpu",
+        "thinc.util.prefer_gpu",
+        "thinc.util.require_gpu",
         "torch.autograd.profiler.emit_nvtx",
         "torch.cudnn_affine_grid_generator",
         "torch.cudnn_batch_norm",

@@ -27,6 +27,9 @@ _DALI = "it decodes and augments on CUDA devices: use torchvision transforms in 
 _TENSORRT = "it runs trained models on NVIDIA devices"
 _NVTX = "it marks ranges for NVIDIA's profiler: use `torch_xla.debug.profiler.Trace(name)`"
 _CUPY = "it computes on CUDA devices: use PyTorch's operations, or NumPy on the host"
+_SPACY = (
+    "spaCy computes on CUDA devices or on the host: use `prefer_gpu`, which raises no exception"
+)
 _FAISS = "it searches on CUDA devices: keep the index on the host, and pass it arrays (`x.cpu().numpy()`)"
 
 KERNELS: tuple[Row, ...] = (
@@ -173,6 +176,9 @@ KERNELS: tuple[Row, ...] = (
             "nvidia.dali.ops": _DALI,
             "nvidia.dali.types": _DALI,
             "nvidia.nvimgcodec": _DALI,
+            "PyNvVideoCodec": _DALI,
+            "cvcuda": _DALI,
+            "nvcv": _DALI,
         },
         rule="XLA907",
         torch="any",
@@ -213,8 +219,30 @@ KERNELS: tuple[Row, ...] = (
             "cucim": _CUPY,
             "rmm": "it allocates CUDA memory",
             "cuvs": _CUPY,
+            "cuspatial": ("geopandas", _CUPY),
+            "dask_cuda": ("dask.distributed", _CUPY),
+            "dask_cudf": ("dask.dataframe", _CUPY),
+            "kvikio": "it reads files into CUDA memory: use Python's own functions",
+            "pylibcudf": ("pandas", _CUPY),
+            "pylibraft": ("sklearn", _CUPY),
+            "raft_dask": _CUPY,
+            **dict.fromkeys(
+                ("spacy.require_gpu", "thinc.api.require_gpu", "thinc.util.require_gpu"), _SPACY
+            ),
         },
         rule="XLA909",
+        torch="any",
+        evidence="docs",
+    ),
+    *rows(
+        "",
+        STAYS,
+        SAME,
+        HARMLESS,
+        dict.fromkeys(
+            ("spacy.prefer_gpu", "thinc.api.prefer_gpu", "thinc.util.prefer_gpu"),
+            "it returns False without CUDA, and spaCy computes on the host",
+        ),
         torch="any",
         evidence="docs",
     ),

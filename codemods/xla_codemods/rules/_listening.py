@@ -433,15 +433,16 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "both: apex.normalization|apex.normalization.fused_layer_norm{FusedLayerNorm FusedRMSNorm}"),
 ("frameworks.accelerate_features", {'code': 'XLA810', 'name': 'accelerate-features'},
 "both: accelerate.local_sgd{LocalSGD}; calls: accelerate{AORecipeKwargs Accelerator "
-"AcceleratorState DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs "
-"ParallelismConfig PartialState ProfileKwargs TERecipeKwargs gather_object prepare_pippy} "
-"accelerate.accelerator{Accelerator} accelerate.inference|accelerate.parallelism_config|accelerate"
-".utils|accelerate.utils.dataclasses|accelerate.utils.operations{AORecipeKwargs Accelerator "
-"DistributedDataParallelKwargs FP8RecipeKwargs MSAMPRecipeKwargs ParallelismConfig ProfileKwargs "
-"TERecipeKwargs gather_object prepare_pippy} accelerate.state{AcceleratorState PartialState}; "
-"references: accelerate.DistributedType|accelerate.inference.DistributedType|accelerate.parallelis"
-"m_config.DistributedType|accelerate.utils.DistributedType|accelerate.utils.dataclasses.Distribute"
-"dType|accelerate.utils.operations.DistributedType{MULTI_GPU NO}"),
+"AcceleratorState DistributedDataParallelKwargs FP8RecipeKwargs InitProcessGroupKwargs "
+"MSAMPRecipeKwargs ParallelismConfig PartialState ProfileKwargs TERecipeKwargs gather_object "
+"prepare_pippy} accelerate.accelerator{Accelerator} accelerate.inference|accelerate.parallelism_co"
+"nfig|accelerate.utils|accelerate.utils.dataclasses|accelerate.utils.operations{AORecipeKwargs "
+"Accelerator DistributedDataParallelKwargs FP8RecipeKwargs InitProcessGroupKwargs "
+"MSAMPRecipeKwargs ParallelismConfig ProfileKwargs TERecipeKwargs gather_object prepare_pippy} "
+"accelerate.state{AcceleratorState PartialState}; references: accelerate.DistributedType|accelerat"
+"e.inference.DistributedType|accelerate.parallelism_config.DistributedType|accelerate.utils.Distri"
+"butedType|accelerate.utils.dataclasses.DistributedType|accelerate.utils.operations.DistributedTyp"
+"e{MULTI_GPU NO}"),
 ("frameworks.timm_processes", {'code': 'XLA811', 'name': 'timm-processes'},
 "calls: timm.utils{ModelEmaV3 init_distributed_device init_distributed_device_so} "
 "timm.utils.distributed{init_distributed_device init_distributed_device_so} "
@@ -576,7 +577,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ""),
 ("absent.quantized_layers", {'code': 'XLA914', 'name': 'quantized-layers', 'effort': 'high', 'leftovers': 'high'},
 ""),
-("absent.foreign_engine", {'code': 'XLA915', 'name': 'foreign-engine', 'effort': 'high', 'first': True, 'words': ('detectron2', 'dgl', 'diff_gaussian_rasterization', 'gsplat', 'isaacgym', 'isaacgymenvs', 'isaaclab', 'minkowskiengine', 'mmengine', 'nvdiffrast', 'omni', 'simple_knn', 'spconv', 'stable_baselines3', 'tinycudann', 'torch_cluster', 'torch_scatter', 'torch_sparse', 'torch_spline_conv', 'torchsparse', 'torchtitan', 'ultralytics', 'vllm')},
+("absent.foreign_engine", {'code': 'XLA915', 'name': 'foreign-engine', 'effort': 'high', 'first': True, 'words': ('curobo', 'detectron2', 'dgl', 'diff_gaussian_rasterization', 'diff_surfel_rasterization', 'fast_hadamard_transform', 'fused_ssim', 'gsplat', 'isaacgym', 'isaacgymenvs', 'isaaclab', 'isaacsim', 'minkowskiengine', 'mmengine', 'nvdiffrast', 'omni', 'openequivariance', 'pointnet2_ops', 'selective_scan_cuda', 'simple_knn', 'spconv', 'stable_baselines3', 'tinycudann', 'torch_cluster', 'torch_scatter', 'torch_sparse', 'torch_spline_conv', 'torchsparse', 'torchtitan', 'ultralytics', 'vllm')},
 "file_checks: {engines}"),
 ("absent.flex_attention", {'code': 'XLA916', 'name': 'flex-attention', 'words': ('flex_attention',)},
 "calls: torch.nn.attention.flex_attention{flex_attention}; file_checks: {implementation}"),

@@ -430,8 +430,9 @@ more = torch.cuda.FloatTensor(values)
 """,
     "libraries": """
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, InitProcessGroupKwargs
 accelerator = Accelerator(dynamo_backend="eager", cpu=True)
+group = InitProcessGroupKwargs(backend="gloo")
 from transformers import BertConfig, BertModel
 model = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=9))
 model.gradient_checkpointing_enable()

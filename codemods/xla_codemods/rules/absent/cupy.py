@@ -2,7 +2,8 @@
 
 ## What it reports
 
-Uses of cupy, `numba.cuda` and RAPIDS, and the indices of FAISS for CUDA devices.
+Uses of cupy, `numba.cuda` and RAPIDS, the indices of FAISS for CUDA devices, and spaCy's
+`require_gpu`.
 
 ## Why it matters on XLA
 
@@ -26,6 +27,15 @@ def double(values):
 
 def norm(x):
     return cupy.linalg.norm(cupy.asarray(x))  # XLA909
+```
+
+spaCy's `require_gpu` raises an exception. `prefer_gpu` is not reported:
+
+```python
+import spacy
+
+spacy.prefer_gpu()
+spacy.require_gpu()  # XLA909
 ```
 
 Searches of FAISS on the host are not reported, nor is `gpu=True`, which then has no effect:

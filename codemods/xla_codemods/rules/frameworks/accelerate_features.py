@@ -2,7 +2,7 @@
 
 ## What it reports
 
-`dynamo_backend=`, `PartialState(backend="nccl")`, `gather_object`, `LocalSGD`, `prepare_pippy`, float8, device meshes, DDP
+`dynamo_backend=`, `PartialState(backend="nccl")`, `InitProcessGroupKwargs(backend="gloo")`, `gather_object`, `LocalSGD`, `prepare_pippy`, float8, device meshes, DDP
 communication hooks and the profiler.
 
 ## Why it matters on XLA
@@ -37,6 +37,19 @@ accelerate chooses the backend of the device by itself:
 -state = PartialState(backend="nccl")
 +state = PartialState()
  print(state.device)
+```
+
+`InitProcessGroupKwargs(backend="nccl")` is the default, which accelerate does not pass on. Other
+backends are kept on other devices:
+
+```diff
+ from accelerate import Accelerator, InitProcessGroupKwargs
++from xla_migrate import runtime as xla
+
+-group = InitProcessGroupKwargs(backend="gloo")
++group = InitProcessGroupKwargs(backend="gloo" if xla.device_type() != "xla" else None)
++xla.patch_accelerate()
+ accelerator = Accelerator(kwargs_handlers=[group])
 ```
 
 `gather_object`:
@@ -170,6 +183,7 @@ _MORE_THAN_RUN = Pattern(
 _ASKING_FOR_XLA = ("DistributedType.XLA", "DistributedType.TPU", "xla_available", "tpu_available")
 _STATES = ("PartialState", "AcceleratorState")
 _BACKENDS = frozenset({"nccl", "gloo", "mpi", "cuda:nccl,cpu:gloo", "cpu:gloo,cuda:nccl"})
+_ACCEPTED = frozenset({None, "nccl", "xla"})  # for process groups
 _HOMES = (
     "accelerate",
     "accelerate.utils",
@@ -242,6 +256,22 @@ def backend_of_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[F
         yield RULE.finding(script, argument.value, message, *edits)
     elif any(one.value in _BACKENDS for one in given(script, call, "backend")):
         yield RULE.finding(script, argument.value, message, severity=WARNING)
+
+
+@RULE.call(*_dotted("InitProcessGroupKwargs"))
+def backend_of_group(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """A backend of process groups; accelerate passes on all except its default, NCCL."""
+    backend = keyword(call, "backend") or (call.args[0] if call.args else None)
+    if backend is None or (isinstance(backend, ast.Constant) and backend.value in _ACCEPTED):
+        return
+    message = "accelerate accepts only XLA's own backend on XLA and raises an exception: pass `None` there"
+    if isinstance(backend, ast.Constant):
+        edit = Replace(
+            backend, f'{{0}} if {script.xla}.device_type() != "xla" else None', (backend,)
+        )
+        yield RULE.finding(script, backend, message, edit)
+    elif any(one.value in _BACKENDS - _ACCEPTED for one in given(script, call, "backend")):
+        yield RULE.finding(script, backend, message, severity=WARNING)
 
 
 @RULE.call(*_dotted("DistributedDataParallelKwargs"))
