@@ -81,3 +81,52 @@ def test_the_script_may_have_transformers_parser(tmp_path: Path) -> None:
     assert _of_script(tmp_path, script) == ["XLA959", "XLA959"]
     own = "import argparse\nfrom transformers import TrainingArguments\n"
     assert _of_script(tmp_path, own) == []
+
+
+_ARRAY = """\
+ARGS=(
+  --eval_strategy no
+  --tf32 True  # of NVIDIA
+  --fp16
+)
+OPTS="--ddp_backend nccl --output_dir out"
+ARGS+=(--ddp_backend nccl --do_train)
+"""
+
+
+def test_options_in_arrays_and_variables_are_rewritten() -> None:
+    text = f'{_ARRAY}torchrun train.py "${{ARGS[@]}}" --torch_compile ${{OPTS}} --seed 1\n'
+    assert (
+        rewritten(text, "run.sh")
+        == """\
+ARGS=(
+  --eval_strategy no  # of NVIDIA
+  --bf16
+)
+OPTS="--output_dir out"
+ARGS+=(--do_train)
+torchrun train.py "${ARGS[@]}" ${OPTS} --seed 1
+"""
+    )
+
+
+def test_an_array_of_several_commands_is_rewritten_if_all_need_it() -> None:
+    text = "A=(--fp16 --tf32 True)\npython a.py --eval_strategy no ${A[@]}\n"
+    assert "A=(--bf16)" in rewritten(f"{text}python b.py --save_strategy no ${{A[@]}}\n", "run.sh")
+    both = f"{text}python b.py ${{A[@]}}\n"  # with a parser of its own
+    assert rewritten(both, "run.sh") == both
+    assert codes(both, "run.sh") == ["XLA959"] * 2
+
+
+def test_a_backend_is_removed_if_other_options_are_of_transformers() -> None:
+    text = "python a.py --ddp_backend nccl --seed 1\n"
+    assert rewritten(text, "run.sh") == text
+    assert codes(text, "run.sh") == ["XLA959"]
+    known = text.replace("--seed 1", "--ddp_backend=nccl --eval_strategy no")
+    assert rewritten(known, "run.sh") == "python a.py --eval_strategy no\n"
+
+
+def test_a_backend_of_the_scripts_own_parser_is_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('parser.add_argument("--ddp_backend", default="nccl")\n')
+    text = b"python a.py --ddp_backend nccl\n"
+    assert not judge(text, str(tmp_path / "run.sh"), {}, lambda code: True, False, False).left

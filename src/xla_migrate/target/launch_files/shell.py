@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from xla_codemods.analysis.commands.launchers import commands
 
 from .codes import GPU_RESOURCE
 from .found import Found, Wanted
+from .shell_arrays import expanded, holder_of, kept_arguments
 from .shell_commands import in_command
 
 _DIRECTIVE = re.compile(
@@ -31,5 +33,22 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
     for instance in _SAGEMAKER.finditer(text):
         message = f"{instance['type']} has GPUs: request a Trainium instance for a training job on XLA devices"
         yield Found(GPU_RESOURCE, *instance.span("type"), message)
+    yield from _in_commands(text, wanted)
+
+
+def _in_commands(text: str, wanted: Wanted) -> Iterator[Found]:
+    """Yield the findings in the commands of a script.
+
+    A fix in an array that several commands read is left out unless it is right for all of them.
+    """
+    kept = kept_arguments(text)
+    found: Counter[Found] = Counter()
+    readers: Counter[str] = Counter()
     for command in commands(text):
-        yield from in_command(command, text, wanted)
+        given = expanded(command, kept)
+        readers.update(given.names)
+        found.update(set(in_command(command, text, wanted, given.words)))
+    for one, count in found.items():
+        holder = holder_of(one.start, kept)
+        is_for_all = count == readers[holder] if holder else True
+        yield one if is_for_all else one._replace(edits=())

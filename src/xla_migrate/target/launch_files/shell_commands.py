@@ -52,8 +52,10 @@ _INSTALLERS = ("pip", "pip3", "uv")
 _NEURON_DEVICES = "$(printf -- '--device=%s ' /dev/neuron[0-9]*)"
 
 
-def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
-    """Findings in one command of `text`."""
+def in_command(
+    command: Command, text: str, wanted: Wanted, given: Sequence[Word] = ()
+) -> Iterator[Found]:
+    """Findings in one command of `text`; `given` has its words with those of the arrays that it reads."""
     words = list(behind_opening(command.words))
     opening = command.words[: len(command.words) - len(words)]
     for k, word in enumerate(opening):
@@ -63,6 +65,7 @@ def in_command(command: Command, text: str, wanted: Wanted) -> Iterator[Found]:
             yield from _resources(command.words[k + 1 :], "srun", wanted)
     if words:
         yield from _started(words, command, text, wanted)
+        yield from in_options(given or words, wanted.folder, text)
     for word in command.words:
         for name in _PROGRAMS:
             if re.search(rf"[$`][(]?\s*(shell\s+)?{name}\b", word.text):
@@ -134,7 +137,6 @@ def _started(words: list[Word], command: Command, text: str, wanted: Wanted) -> 
     for one in in_launcher(name, words, wanted.devices):
         edits = (Edit(one.start, one.end, one.instead),) if one.instead is not None else ()
         yield Found(GPU_LAUNCHER, one.start, one.end, one.message, edits, one.severity, one.effort)
-    yield from in_options(words, wanted.folder)
     for word in words:
         if "--cuda_ext" in word.text:
             message = "apex is built by nvcc, which an XLA host does not have: the build fails"

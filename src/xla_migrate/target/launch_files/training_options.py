@@ -40,6 +40,7 @@ _BESIDE_BATCH = frozenset(
 )
 _OPTIMIZERS = {*OPTIMIZERS, "adamw_torch", "adamw_hf", "adamw_torch_xla", "adamw_torch_npu_fused"}
 _PARSERS = re.compile(r"\b(HfArgumentParser|TrlParser)\b")
+_OWN_BACKEND = re.compile(r"[\"']--ddp[_-]backend[\"']")
 _LARGEST = 1 << 20
 _SWITCHES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -51,6 +52,7 @@ class TrainerOption(NamedTuple):
         name: with underscores.
         value: true without a value, a switch, or the text.
         before: where the word before it ends.
+        after: where the next word begins if it is the first of an array, otherwise its end.
         start: where `--name` begins.
         name_end: where it ends.
         value_start: where the value begins.
@@ -60,50 +62,71 @@ class TrainerOption(NamedTuple):
     name: str
     value: object
     before: int
+    after: int
     start: int
     name_end: int
     value_start: int
     end: int
 
 
-def in_options(words: Sequence[Word], folder: str) -> Iterator[Found]:
+def in_options(words: Sequence[Word], folder: str, text: str) -> Iterator[Found]:
     """Yield the findings in the options of a command.
 
     Args:
         words: the words of the command. Options before the script are its launcher's.
         folder: where the file with the command is. Empty: not known.
+        text: the whole file.
     """
-    options = {option.name: option for option in _options(words)}
-    if not options or not (_is_of_transformers(options) or _is_parsed_by_them(words, folder)):
+    every = list(_options(words, text))
+    options = {option.name: option for option in every}
+    if not options:
         return
-    for name, fault in {**OF_FIELDS, **OF_LOADING}.items():
-        option = options.get(name)
-        if option is not None and (message := fault(option.value)):
-            yield _found(option, message, options.get(name.replace("fp16", "bf16")))
+    others = {name: option for name, option in options.items() if name != "ddp_backend"}
+    is_known = _is_of_transformers(others) or _is_parsed_by_them(words, folder)
+    if not is_known and not _is_a_backend(options, words, folder):
+        return
+    faults = {**OF_FIELDS, **OF_LOADING}
+    for option in every:
+        name = option.name
+        if name in faults and (message := faults[name](option.value)):
+            found = _found(option, message, options.get(name.replace("fp16", "bf16")))
+            # Without the option, the next run would not see the others.
+            yield found if is_known or name != "ddp_backend" else found._replace(edits=())
 
 
 def _is_of_transformers(options: Mapping[str, TrainerOption]) -> bool:
     known = options.keys()
     if known & _OF_TRANSFORMERS or (known & _BATCH and known & _BESIDE_BATCH):
         return True
-    if "ddp_backend" in options and options["ddp_backend"].value in _BACKENDS:
-        return True
     return "optim" in options and options["optim"].value in _OPTIMIZERS
 
 
+def _is_a_backend(options: Mapping[str, TrainerOption], words: Sequence[Word], folder: str) -> bool:
+    """Return True if `--ddp_backend nccl` is an option of transformers, and not of the script's own parser."""
+    option = options.get("ddp_backend")
+    if option is None or option.value not in _BACKENDS:
+        return False
+    return _OWN_BACKEND.search(_script(words, folder)) is None
+
+
 def _is_parsed_by_them(words: Sequence[Word], folder: str) -> bool:
-    """Return True if the script of the command, relative to its file, has transformers' parser."""
+    """Return True if the script of the command has transformers' parser."""
+    return _PARSERS.search(_script(words, folder)) is not None
+
+
+def _script(words: Sequence[Word], folder: str) -> str:
+    """Return the text of the command's script, whose path is relative to the file; "" if there is none."""
     script = next((word.plain for word in words if word.plain.endswith(".py")), "")
     if not script or not folder:
-        return False
+        return ""
     try:
         with open(os.path.join(folder, script), encoding="utf-8", errors="replace") as file:
-            return _PARSERS.search(file.read(_LARGEST)) is not None
+            return file.read(_LARGEST)
     except (OSError, ValueError):
-        return False
+        return ""
 
 
-def _options(words: Sequence[Word]) -> Iterator[TrainerOption]:
+def _options(words: Sequence[Word], text: str) -> Iterator[TrainerOption]:
     """Yield the options behind the script."""
     script = next((k for k, word in enumerate(words) if word.plain.endswith(".py")), len(words))
     rest = words[script:]
@@ -122,22 +145,26 @@ def _options(words: Sequence[Word]) -> Iterator[TrainerOption]:
         plain = value.strip("\"'")
         meant = _SWITCHES.get(plain.lower(), plain)
         before = rest[k - 1].end
+        if before > word.start or ")" in text[before : word.start]:  # in an array, or after one
+            before = len(text[: word.start].rstrip(" \t\r\n\\"))
+        is_first = before == word.start
+        after = len(text) - len(text[end:].lstrip(" \t")) if is_first else end
         yield TrainerOption(
-            name.replace("-", "_"), meant, before, word.start, name_end, value_start, end
+            name.replace("-", "_"), meant, before, after, word.start, name_end, value_start, end
         )
 
 
 def _found(option: TrainerOption, message: str, other: TrainerOption | None) -> Found:
     """Return the finding at an option; `other` is `--bf16` beside `--fp16`, if it is given."""
     found = Found(TRAINING_SETTINGS, option.start, option.end, message)
-    left_out = Edit(option.before, option.end, "")
+    left_out = Edit(option.before, option.after, "")
     if option.name == "optim" and option.value in OPTIMIZERS:
         name = str(option.value)
         edit = Edit(option.value_start, option.end, OPTIMIZERS[name])
         return found._replace(edits=(edit,), safety=UNSAFE if needs_more_memory(name) else SAFE)
     if option.name == "attn_implementation":
         return found._replace(edits=(Edit(option.value_start, option.end, "sdpa"),))
-    if option.name in OF_ARGUMENTS:  # which have no effect, or fail, on XLA
+    if option.name in {*OF_ARGUMENTS, "ddp_backend"}:  # which have no effect, or fail, on XLA
         return found._replace(edits=(left_out,))
     if option.name.startswith("fp16"):
         name = f"--{option.name.replace('fp16', 'bf16')}"
