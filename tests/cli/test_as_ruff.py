@@ -121,6 +121,7 @@ def test_explain_all(run: Runner) -> None:
         (["rule", "XLA101"], "did you mean `explain`?"),
         (["migrate", "."], "did you mean `check --fix`?"),
         (["compare", "train.py"], "did you mean `verify`?"),
+        (["verify", "train.py", "--format", "json"], "did you mean `--output-format`?"),
     ],
 )
 def test_hints_are_the_nearest_meaning(

@@ -57,7 +57,9 @@ def suggestion(name: str, known: Sequence[str]) -> str:
         return "; did you mean `--output-format json`?"
     # The dashes of all options are alike: compared with them, short names resemble each other.
     names = [text[2:] for text in known if text.startswith("--")]
-    close = difflib.get_close_matches(name.lstrip("-"), names, 1, 0.6)
+    typed = name.lstrip("-")
+    longer = [text for text in names if text.endswith(f"-{typed}")]  # `--output-format`
+    close = longer or difflib.get_close_matches(typed, names, 1, 0.6)
     return f"; did you mean `--{close[0]}`?" if close else ""
 
 
