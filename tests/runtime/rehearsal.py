@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.ports import free_port
+from xla_migrate.torchrun import free_port
 
 from .. import warm
 

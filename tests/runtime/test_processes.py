@@ -13,11 +13,11 @@ import torch.distributed as dist
 from torch import nn
 
 from xla_migrate import runtime as xla
-from xla_migrate.ports import free_port
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.eager import backend as eager_backend
 from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 from xla_migrate.runtime.torch_xla import replicas as xla_replicas
+from xla_migrate.torchrun import free_port
 
 from .. import warm
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from xla_migrate.verify.judge.failures import of_error, of_exit
+from xla_migrate.verify.judge.failures import Failure, Fault, lacks_torchrun, of_error, of_exit
 
 PROJECT = "/tmp/copy"
 HARNESS = "/lib/xla_migrate/verify"
@@ -174,3 +174,21 @@ def test_a_traceback_that_never_comes_to_the_users_project_is_not_theirs() -> No
     assert (
         failure.message == "the script exited with code 1; its last line: ValueError: no such batch"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "last_frame", "lacks"),
+    [
+        ("train.py:4: ValueError: Error initializing torch.distributed using env:// rendezvous:"
+         " environment variable RANK expected, but not set", "", True),
+        ("train.py:5: KeyError: 'LOCAL_RANK'", "", True),
+        ("the script exited with code 1; its last line: start it with torchrun", "", True),
+        ("train.py:6: TypeError: int() argument must be a string", 'rank = int(os.getenv("RANK"))', True),
+        ("train.py:6: TypeError: int() argument must be a string", 'size = int(os.getenv("SIZE"))', False),
+        ("train.py:7: KeyError: 'RANKED'", "", False),
+        ("train.py:7: ValueError: too few batches", "", False),
+    ],
+)  # fmt: skip
+def test_what_only_torchrun_sets(message: str, last_frame: str, lacks: bool) -> None:
+    traceback = f"Traceback:\n    {last_frame}\n{message.partition(': ')[2]}" if last_frame else ""
+    assert lacks_torchrun(Failure(Fault.SCRIPT, message, traceback)) == lacks

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...ports import free_port
+from ...torchrun import environment_of_one
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
 from ...verify.judge.trace import Recompile
@@ -29,8 +29,6 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",
     "HYDRA_FULL_ERROR": "1",  # hydra hides the traceback otherwise
 }
-# The variables that torchrun would set for the one process of a job; the script may read them.
-_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 _POLL = 0.1
 _NO_TORCH_XLA = (
     f"torch_xla is not installed in {sys.executable}: pip install 'torch==2.9.*' 'torch_xla==2.9.*'"
@@ -188,8 +186,7 @@ def _environment(plan: Path, script: Path, devices: int) -> dict[str, str]:
     env.pop("XLA_MIGRATE_BACKEND", None)
     env["CPU_NUM_DEVICES"] = str(devices)
     if re.search(r"LOCAL_RANK|init_process_group", source):
-        own = {**_ALONE, "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
-        env = {**own, **env}
+        env = {**environment_of_one(), **env}
     return env
 
 

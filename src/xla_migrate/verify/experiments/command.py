@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...ports import free_port
+from ...torchrun import free_port
 from ..observe.plan import VARIABLE, RunPlan
 from .starting import starts_processes
 

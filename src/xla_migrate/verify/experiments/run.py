@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..judge.failures import Failure, Fault
+from ...torchrun import environment_of_one
+from ..judge.failures import Failure, Fault, lacks_torchrun
 from ..judge.observed import ObservedRun
 from ..observe.plan import Arithmetic, Dropout, Precision, RunPlan, Side, Suspect
 from . import workspace
@@ -62,7 +64,8 @@ def run(
         dropout: "off", or "same" for the same masks in both runs.
         precision: "as written", "float32" (autocast off) or "bfloat16" (float16 made bfloat16).
         seed: for random, numpy, torch and the device.
-        nproc: processes; more than one start under torchrun, unless the script starts its own.
+        nproc: processes; more than one start under torchrun, unless the script starts its own. A script
+            that cannot run without torchrun gets the variables that it sets for one process.
         devices: the number that a process sees, on the CPU; by default `nproc`.
         cwd: where it runs; the project folder that is copied is this one if the script lies in it.
         replace: contents that take the place of the project's files (the migrated ones), by path.
@@ -139,7 +142,14 @@ def run(
     place = copy / script.relative_to(project)
     words = command(python, place, copy, list(args), nproc)
     inside = copy / _relative(Path(cwd).resolve() if cwd else Path.cwd(), project)
-    execute(result, words, inside, environment(plan, base, env), base, timeout, progress)
+    variables = environment(plan, base, env)
+    execute(result, words, inside, variables, base, timeout, progress)
+    if nproc == 1 and lacks_torchrun(result.failure):
+        shutil.rmtree(records)
+        records.mkdir()
+        result = ObservedRun(side, script, list(args), precision, copy, warmup=warmup)
+        variables = {**environment_of_one(), **variables}
+        execute(result, words, inside, variables, base, timeout, progress)
     return result
 
 

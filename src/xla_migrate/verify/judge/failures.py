@@ -165,6 +165,23 @@ def _trimmed(frames: list[tuple[str, int, str, str]], text: str, project: str) -
     return "\n".join([*lines, text])
 
 
+_OF_TORCHRUN = r"\b(?:(?:LOCAL_)?RANK|(?:LOCAL_)?WORLD_SIZE|MASTER_(?:ADDR|PORT))\b"
+_LACKS = re.compile(
+    rf"environment variable {_OF_TORCHRUN} expected|KeyError: '{_OF_TORCHRUN}'|torchrun|torch\.distributed\.(?:launch|run)\b"
+)
+_READS = re.compile(rf"os\.(?:environ|getenv).*{_OF_TORCHRUN}")
+
+
+def lacks_torchrun(failure: Failure | None) -> bool:
+    """Return True if a run failed because variables are missing that torchrun sets for each process."""
+    if failure is None or failure.fault is not Fault.SCRIPT:
+        return False
+    if _LACKS.search(failure.message):
+        return True
+    *_, code, raised = ["", *failure.traceback.splitlines()] if failure.traceback else ["", ""]
+    return raised.startswith("TypeError") and _READS.search(code) is not None
+
+
 def of_exit(
     code: int, steps: int, output: str, project: str = "", harness: str = ""
 ) -> Failure | None:
