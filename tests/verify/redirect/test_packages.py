@@ -39,6 +39,33 @@ def test_triton_is_found_only_where_it_is_needed(tmp_path: Path) -> None:
     assert done.stdout == "not found\ntriton\n", done.stderr
 
 
+ASKED = """
+import importlib.util
+import sys
+from xla_migrate.verify import redirect
+from xla_migrate.verify.observe.process import where
+
+where.set_project(sys.argv[1])
+sys.path.append(sys.argv[2])
+redirect.install()
+import library
+print(importlib.util.find_spec("apex") is not None, library.HAS_APEX)
+"""
+
+
+def test_only_the_scripts_own_question_for_apex_is_answered(tmp_path: Path) -> None:
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    project.mkdir()
+    elsewhere.mkdir()
+    asks = "import importlib.util\nHAS_APEX = importlib.util.find_spec('apex') is not None\n"
+    (elsewhere / "library.py").write_text(asks)
+    script = project / "train.py"
+    script.write_text(ASKED)
+    words = [sys.executable, str(script), str(project), str(elsewhere)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=project)
+    assert done.stdout == "True False\n", done.stderr
+
+
 FLASH = """
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

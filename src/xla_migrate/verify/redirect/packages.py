@@ -53,7 +53,9 @@ class StubFinder:
 
 
 def _asked_by_user() -> bool:
-    """Return True if the import is in the project, or in other code that cannot do without the package."""
+    """Return True if the project imports or asks for the package, or other code that cannot do without it imports it."""
+    if where.is_asked_in_project():
+        return True
     frame = where.importer()
     if frame is None:
         return False

@@ -62,15 +62,27 @@ def caller() -> str:
 
 def importer() -> FrameType | None:
     """Return the frame of the code that imports something; None if it only asks whether there is a package."""
-    frame: FrameType | None = sys._getframe(1)
+    frame, only_asks = _outside_importlib(sys._getframe(1))
+    return None if only_asks else frame
+
+
+def is_asked_in_project() -> bool:
+    """Return True if the user's code asks whether there is a package: `importlib.util.find_spec("apex")`."""
+    frame, only_asks = _outside_importlib(sys._getframe(1))
+    return only_asks and frame is not None and is_in_project(frame.f_code.co_filename)
+
+
+def _outside_importlib(frame: FrameType | None) -> tuple[FrameType | None, bool]:
+    """Return the innermost frame outside importlib and the harness, and whether it only asks for a package."""
+    only_asks = False
     while frame is not None:
         name = frame.f_code.co_filename
         if name.endswith(("importlib/util.py", "importlib.util>")):  # the second where frozen
-            return None
-        if "importlib" not in name and not name.startswith(_HARNESS):
-            return frame
+            only_asks = True
+        elif "importlib" not in name and not name.startswith(_HARNESS):
+            break
         frame = frame.f_back
-    return None
+    return frame, only_asks
 
 
 def stack() -> tuple[str, ...]:
