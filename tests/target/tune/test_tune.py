@@ -17,7 +17,7 @@ from xla_migrate.cli import main
 from xla_migrate.target.tune import page
 from xla_migrate.target.tune import text as tune_text
 from xla_migrate.target.tune.judge import LEAST, TuneOutcome, apart, judge
-from xla_migrate.target.tune.price import Price, PriceError, cost, for_samples, read
+from xla_migrate.target.tune.price import Price, PriceError, cost, for_samples, of_instance, read
 from xla_migrate.target.tune.settings import Setting, SettingError, combinations, parse
 from xla_migrate.target.tune.trials import Trial
 
@@ -232,6 +232,18 @@ def test_prices_stand_side_by_side() -> None:
     ]
 
 
+def test_prices_of_one_instance_type() -> None:
+    prices = [Price("ml.trn1.32xlarge", 24.7), Price("ml.trn1.2xlarge", 1.5)]
+    assert of_instance(prices, "trn1.32xlarge") == prices[:1]
+    with pytest.raises(PriceError, match="no price of trn2"):
+        of_instance(prices, "trn2.48xlarge")
+
+
+def test_what_does_not_transfer_names_the_machine() -> None:
+    told = tune_text.conclusion(_outcome(), "t.py", [], {}, "trn1.32xlarge")
+    assert "measured on XLA:CPU; on trn1.32xlarge, these results differ:" in told
+
+
 def test_the_csv_has_a_row_per_setting() -> None:
     rows = list(csv.DictReader(tune_text.as_csv(_outcome()).splitlines()))
     assert [row["workers"] for row in rows] == ["", "1"]
@@ -262,6 +274,7 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
         [__file__, "--vary", "workers=1", "--repeats", "0"],
         [__file__, "--vary", f"workers={','.join(map(str, range(40)))}"],
         [__file__, "--vary", "workers=1", "--price", "/none.csv"],
+        [__file__, "--vary", "workers=1", "--for", "p4d.24xlarge"],
         [__file__],
     ],
 )

@@ -43,11 +43,14 @@ def main(words: Sequence[str]) -> int:
 
 
 def _checked(asked: argparse.Namespace) -> tuple[list[Setting], list[Price]]:
-    from ...target.tune.price import PriceError, read
+    from ...compiler.machines import MACHINES, machine_of
+    from ...target.tune.price import PriceError, of_instance, read
     from ...target.tune.settings import SettingError, combinations, parse
 
     if not os.path.isfile(asked.script):
         fail(f"{asked.script}: no such script")
+    if asked.machine and machine_of(asked.machine) not in MACHINES:
+        fail(f"tune: --for: unknown machine {asked.machine}; known machines: {', '.join(MACHINES)}")
     if asked.repeats < 1 or asked.steps < 2 or asked.warmup < 1 or not asked.loss_tolerance >= 0:
         fail(
             "tune: --repeats and --warmup must be at least 1, --steps at least 2, --loss-tolerance at least 0"
@@ -57,6 +60,7 @@ def _checked(asked: argparse.Namespace) -> tuple[list[Setting], list[Price]]:
         for setting in settings:
             setting.environment(os.environ)
         prices = read(Path(asked.price)) if asked.price else []
+        prices = of_instance(prices, asked.machine) if prices and asked.machine else prices
     except (SettingError, PriceError, OSError) as error:
         fail(str(error))
     if len(settings) > asked.limit:
@@ -100,7 +104,7 @@ def _report(
     from ...target.tune import page, text
 
     rows = text.price_rows(outcome, prices, asked.epoch_samples)
-    conclusion = text.conclusion(outcome, asked.script, args, os.environ)
+    conclusion = text.conclusion(outcome, asked.script, args, os.environ, asked.machine)
     print("\n".join(text.table(outcome)))
     print()
     if rows:
@@ -132,7 +136,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Train with several settings of the runtime and of the script, each in its own process, and"
         " report which of them trains fastest with the same losses.",
         epilog="exit codes: 0 done, 2 the script could not run",
-        examples=["xla-migrate tune train.py --vary loader_prefetch=2,8 -- --epochs 1"],
+        examples=[
+            "xla-migrate tune train.py --vary loader_prefetch=2,8 -- --epochs 1",
+            "xla-migrate tune train.py --vary workers=2,4 --for trn1.32xlarge --price prices.csv",
+        ],
     )
     add = parser.add_argument
     add("script")
@@ -146,6 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--warmup", type=int, default=8, metavar="N", help="steps before them (8)")
     add("--loss-tolerance", type=float, default=1e-5, metavar="X",
         help="relative, of losses at equal samples seen (1e-5, as verify)")  # fmt: skip
+    add("--for", dest="machine", default="", metavar="MACHINE",
+        help="machine or instance type of the training, such as trn1.32xlarge: its price, and what"
+        " does not transfer to it")  # fmt: skip
     add("--price", metavar="FILE", help="CSV or TOML: instance, dollars_per_hour, relative_speed")
     add(
         "--epoch-samples", type=float, metavar="N", help="samples of an epoch, to compute its price"

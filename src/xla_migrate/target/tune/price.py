@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,23 @@ def read(path: Path) -> list[Price]:
     if not rows:
         raise PriceError(f"{path}: no prices; a line is instance,dollars_per_hour,relative_speed")
     return [_price(path, row) for row in rows]
+
+
+def of_instance(prices: Sequence[Price], instance: str) -> list[Price]:
+    """Return the prices of one instance type, which SageMaker calls `ml.trn1.32xlarge`.
+
+    Raises:
+        PriceError: there is none.
+    """
+    found = [p for p in prices if _bare(p.instance) == _bare(instance)]
+    if not found:
+        known = ", ".join(p.instance for p in prices)
+        raise PriceError(f"--for: no price of {instance}; the file has {known}")
+    return found
+
+
+def _bare(instance: str) -> str:
+    return instance.strip().lower().removeprefix("ml.")
 
 
 def _price(path: Path, row: dict[str, str]) -> Price:

@@ -52,9 +52,13 @@ def apart(result: Result) -> str:
 
 
 def conclusion(
-    outcome: TuneOutcome, script: str, args: Sequence[str], env: Mapping[str, str]
+    outcome: TuneOutcome,
+    script: str,
+    args: Sequence[str],
+    env: Mapping[str, str],
+    machine: str = "",
 ) -> list[str]:
-    """Return the winner, the command that uses it, and what is different on a device."""
+    """Return the winner, the command that uses it, and what is different on `machine`, or any device."""
     winner = outcome.winner
     out = []
     if winner is outcome.results[0]:
@@ -73,7 +77,7 @@ def conclusion(
             "it, raise --loss-tolerance"
         )
     if device(outcome) == "XLA:CPU":
-        out.append("measured on XLA:CPU; on a device, these results differ:")
+        out.append(f"measured on XLA:CPU; on {machine or 'a device'}, these results differ:")
         names = {line for r in outcome.results for line in r.setting.not_carried_over()}
         out += [f"  {line}" for line in sorted(names)]
         out.append("  equal losses stay equal; measure times and gains on the device")
