@@ -40,6 +40,7 @@ from .calls import (
     to_lambda,
     wrappers,
 )
+from .class_bodies import of_class_body
 from .iterables import gives_elements, iterable_of
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -71,6 +72,7 @@ def _sources(file: File, node: ast.expr) -> Sequence[ast.expr]:
             found = [s for a in _attributes(file, node) for s in _stored(file, a)]
             found += [] if is_self else _assigned(file, node)
             found += [*_set(file, node), *_computed(file, node), *_of_field(file, node)]
+            found += of_class_body(file, node)
             return list(dict.fromkeys(found))
         case ast.Subscript(ctx=ast.Load(), value=owner, slice=ast.Constant(value=str(key))):
             found = [*_assigned(file, node), *_entries(file, owner, key)]
@@ -313,6 +315,9 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
         case ast.Lambda():
             reads = (file.parent(read) for read in _reads_of_targets(file, parent))
             yield from (call for call in reads if isinstance(call, ast.Call))
+        case ast.Assign(targets=targets) if isinstance(file.parent(parent), ast.ClassDef):
+            for target in targets:
+                yield from (read for read, _ in file.index.attributes(name_of(target)))
         case ast.AnnAssign(target=ast.Name(id=name)):
             yield from (read for read, _ in file.index.attributes(name))
         case ast.arguments():

@@ -37,6 +37,21 @@ Let the library use CUDA only if there is CUDA, and the CPU otherwise.
 +trees = xgboost.XGBClassifier(device=device if torch.cuda.is_available() else "cpu")
 ```
 
+A flag in the body of a class, which a library that may use torch receives, is only reported:
+
+```diff
+ import torch
+ from simulator import Gym
++from xla_migrate import runtime as xla
+
+ class Env:
+-    use_gpu_pipeline = torch.cuda.is_available()
++    use_gpu_pipeline = xla.is_available()
+
+     def __init__(self):
+         self.gym = Gym(use_gpu=self.use_gpu_pipeline)  # XLA134
+```
+
 A variable of which torch learns nothing keeps its meaning, and is not reported:
 
 ```python
