@@ -83,3 +83,23 @@ def test_the_wait_ends_with_the_write(store: Any) -> None:
     written.wait_for("best.pt")
     assert store.add(written._key("best.pt"), 0) == 1
     writer.join()
+
+
+def test_a_file_that_the_master_does_not_write_is_warned_of_once(
+    store: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "_PATIENCE", 0.0)
+    written.skipped("0.codes.pt")
+    with pytest.warns(UserWarning, match=r"0\.codes\.pt' was not written.*master_only=False"):
+        written.skipped("1.codes.pt")
+
+
+@pytest.mark.filterwarnings("error")
+def test_files_that_the_master_writes_are_not_warned_of(
+    store: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "_PATIENCE", 0.0)
+    for step in range(3):
+        written.written(f"{step}.pt")
+        written.skipped(f"{step}.pt")
+        written.skipped(f"{step}.pt")

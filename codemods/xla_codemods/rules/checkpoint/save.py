@@ -41,6 +41,23 @@ Files that each replica or each host writes for itself:
 +    xla.save(xla.get_rng_state(), f"{folder}/random_{rank}.pt", master_only=False)
 ```
 
+A path that callers make of the rank is such a file, too:
+
+```diff
+ import os
+ import torch
++from xla_migrate import runtime as xla
+
+ def write(part, folder, name):
+     path = os.path.join(folder, f"{name}.pt")
+-    torch.save(part, path)
++    xla.save(part, path, master_only=False)
+
+ def train(model, loss, folder, rank):
+     loss.backward()
+     write(model.state_dict(), folder, f"part_{rank}")
+```
+
 Files that neither train nor compute on an accelerator are not reported:
 
 ```python
@@ -86,6 +103,7 @@ from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import AddArgument, DropArgument, Edit, Replace
 from ...finding import INFO, WARNING, Finding
 from ...flow.closure import reach
+from ...flow.edges import sources
 from ...patterns import Pattern
 from ...rule import Rule
 
@@ -297,12 +315,18 @@ def _is_in_memory(script: Script, file: ast.expr | None, scope: Scope) -> bool:
 
 def _each_writes(script: Script, call: ast.Call, file: ast.expr | None) -> bool:
     """Return True if each replica writes a separate file, or if others than the first write."""
-    named = [file] if file is not None else []
-    for binding in script.bindings(file) if file is not None else ():
-        named += [binding.value] if binding.value is not None else []
-    return any(
-        mentions_rank(name, rank_names(script)) for name in named
-    ) or _is_kept_from_the_first(script, call)
+    names = rank_names(script)
+
+    def step(node: ast.expr) -> list[ast.expr]:
+        inside = [
+            n for n in walk(node) if n is not node and isinstance(n, (ast.Name, ast.Attribute))
+        ]
+        return [*inside, *sources(script, node)]
+
+    made_of = reach([file] if file is not None else [], step)
+    return any(mentions_rank(part, names) for part in made_of) or _is_kept_from_the_first(
+        script, call
+    )
 
 
 def _is_kept_from_the_first(script: Script, call: ast.Call) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 import torch.distributed as dist
 
 _PATIENCE = 30.0  # seconds
+# Paths that this replica has skipped, with the time, until it is known that the master has written them.
+_open: dict[str, float] = {}
 # The store of the process group, and how often this replica has skipped each file in it.
 _counted: tuple[Any, Counter[str]] = (None, Counter())
 
@@ -25,7 +27,27 @@ def skipped(path: str | os.PathLike[str]) -> None:
     store = _store()
     if _counted[0] is not store:  # A new group counts from zero.
         _counted = (store, Counter())
+        _open.clear()
     _counted[1][_key(path)] += 1
+    _warn_of_lost(store)
+    if store is not None:
+        _open.setdefault(os.path.abspath(path), time.monotonic())
+
+
+def _warn_of_lost(store: Any) -> None:
+    """Warn once of a file that this replica skipped a while ago, and that the master has not written."""
+    for path, skipped_at in list(_open.items()):
+        if time.monotonic() - skipped_at < _PATIENCE:
+            return
+        del _open[path]
+        if _times_written(store, _key(path)) == 0:
+            _open.clear()
+            warnings.warn(
+                f"{path!r} was not written: xla.save writes only in the first process, which has not"
+                " called it for the file. Pass `master_only=False` if each process has its own files",
+                stacklevel=4,
+            )
+            return
 
 
 def written(path: str | os.PathLike[str]) -> None:
