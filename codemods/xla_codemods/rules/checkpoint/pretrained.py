@@ -97,6 +97,21 @@ def keep(model, tokenizer, processor, config, device):
     tokenizer.save_pretrained("out")
 ```
 
+A method that a class of the program defines under such a name is not reported: it may change the
+dictionary that it receives.
+
+```python
+import torch
+
+class Merger:
+    def save_lora_adapter(self, state):
+        return [state.pop(name) for name in list(state) if "lora_" in name]
+
+    def merge(self, model, device):
+        model.to(device)
+        self.save_lora_adapter(model.state_dict())
+```
+
 States and models on the CPU are not reported:
 
 ```python
@@ -117,6 +132,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from ...analysis.devices.owners import has_own_method
 from ...analysis.devices.specs import last_name
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference.values import HOST, MODULE
@@ -181,6 +197,8 @@ def save_lora(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         return
     if not (script.accelerated or uses_accelerate(script)):
         return
+    if has_own_method(script, call.func.value, call.func.attr, scope):
+        return  # which may change what it receives, and is judged where it stands
     layers = [*call.args[1:], *(k.value for k in call.keywords if _is_of_layers(k.arg))]
     tensors = [one for one in layers if not is_literal(one, None)]
     if tensors and all(_is_made_on_the_host(script, one, scope) for one in tensors):
