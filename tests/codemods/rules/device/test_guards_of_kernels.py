@@ -144,3 +144,18 @@ def test_a_kernel_that_was_found_is_for_cuda_wherever_it_comes_from(found: str) 
         "    return make(use_it)\n"
     ).encode()
     assert migrate(source, Options()).data == source
+
+
+@pytest.mark.parametrize(
+    "guarded",
+    [
+        "if offloads and device.type != 'cuda':\n"
+        "        raise RuntimeError('activation offloading needs CUDA')\n",
+        "if device.type == 'cuda':\n        env = {'nsight': options}\n"
+        "    else:\n        env = {}\n",
+        "if device.type == 'cuda':\n        run(['nsys', 'profile'])\n",
+    ],
+)
+def test_offloading_with_streams_and_nvidias_profilers_stay_cudas(guarded: str) -> None:
+    source = f"{_HEAD}\ndef start(device, offloads, options, run):\n    {guarded}"
+    assert migrate(source.encode(), Options()).data.decode() == source

@@ -32,7 +32,7 @@ _KERNELS = Pattern(
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']"
-    r"|\b(?:BitsAndBytes|GPTQ|Awq|Eetq|Aqlm|Hqq)Config\(",
+    r"|\b(?:BitsAndBytes|GPTQ|Awq|Eetq|Aqlm|Hqq)Config\(|[\"']nsight[\"']|\bn(?:sys|vprof)\b",
     re.IGNORECASE,
 )
 # What of this says only how a function is called, which may be a helper of the project's own.
@@ -67,7 +67,8 @@ _DEFINED = Pattern(
 _COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
 # Messages that refuse such code: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
-    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation|cuda.?graph|triton",
+    r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation|cuda.?graph|triton"
+    r"|activation.offload",
     re.IGNORECASE,
 )
 # Names that have to do with packages, of other libraries.
