@@ -34,6 +34,16 @@ def attend(q, k, v, mask):
     return flex_attention(q, k, v, block_mask=mask)  # XLA916
 ```
 
+A file that makes masks for flex_attention keeps it, since other functions do not accept them:
+
+```python
+from torch.nn.attention.flex_attention import create_block_mask
+
+def prepare(model, mask_mod, length):
+    model.config._attn_implementation = "flex_attention"  # XLA916
+    return create_block_mask(mask_mod, None, None, length, length)
+```
+
 PyTorch's `scaled_dot_product_attention`, and other functions of that name, are not reported:
 
 ```python
@@ -64,6 +74,7 @@ from ...rule import Rule
 RULE = Rule("XLA916", "flex-attention", words=("flex_attention",))
 
 _NAME = "flex_attention"
+_OWN_MASKS = ("create_block_mask", "BlockMask")
 
 
 @RULE.call(f"torch.nn.attention.flex_attention.{_NAME}")
@@ -76,6 +87,11 @@ def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 def implementation(script: Script) -> Iterator[Finding]:
     """`attn_implementation="flex_attention"`, wherever it is written."""
     message = 'transformers\' flex_attention raises on XLA: use "sdpa"'
+    makes_masks = script.source.mentions(*_OWN_MASKS)
     for node in chosen_attention(script, lambda name: name.rpartition("|")[2] == _NAME):
         quote = script.segment(node)[:1]
+        if makes_masks:
+            advice = ", and pass masks as tensors, because only flex_attention takes a `BlockMask`"
+            yield RULE.finding(script, node, message + advice, effort=HIGH)
+            continue
         yield RULE.finding(script, node, message, Replace(node, f"{quote}sdpa{quote}"))

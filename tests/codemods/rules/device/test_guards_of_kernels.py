@@ -159,3 +159,12 @@ def test_a_kernel_that_was_found_is_for_cuda_wherever_it_comes_from(found: str) 
 def test_offloading_with_streams_and_nvidias_profilers_stay_cudas(guarded: str) -> None:
     source = f"{_HEAD}\ndef start(device, offloads, options, run):\n    {guarded}"
     assert migrate(source.encode(), Options()).data.decode() == source
+
+
+@pytest.mark.parametrize(
+    "flag", ["FLEX_ATTENTION_AVAILABLE", "HAS_MAMBA", "HAS_CUDA_EXT", "LIGER_AVAILABLE", "HAS_TE"]
+)
+def test_a_flag_for_a_library_of_kernels_keeps_the_test_beside_it(flag: str) -> None:
+    body = f"    use = {flag} and x.is_cuda\n    return fast(x) if use else F.gelu(x)\n"
+    source = f"{_HEAD}from lib import {flag}, fast\n\ndef act(x):\n{body}"
+    assert migrate(source.encode(), Options()).data.decode() == source

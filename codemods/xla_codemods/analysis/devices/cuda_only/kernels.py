@@ -46,6 +46,7 @@ _HARDWARE = Pattern(
 # with kernels (`fused_adam is not None`), and AMD's build, whose devices are called CUDA, too.
 _FEATURES = Pattern(
     r"fp8|float8|cuda_?graph|\bcudnn\.(?:enabled|is_acceptable|is_available)"
+    r"|flex_?att|mamba|selective_?scan|causal_?conv|liger|cuda_?(?:ext|kernel)|transformer_?engine|\b(?:has|have|with)_te\b"
     r"|(?:fused|apex|triton|kernel)\w* is not None|(?<!not torch\.)\bversion\.hip\b(?! is None)",
     re.IGNORECASE,
 )
