@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 _HEAD = "import torch\nimport torch.nn.functional as F\n"
 _KERNEL = "def fused(x):\n    import my_cuda_kernels\n    return my_cuda_kernels.gelu(x)\n"
@@ -162,9 +162,29 @@ def test_offloading_with_streams_and_nvidias_profilers_stay_cudas(guarded: str) 
 
 
 @pytest.mark.parametrize(
-    "flag", ["FLEX_ATTENTION_AVAILABLE", "HAS_MAMBA", "HAS_CUDA_EXT", "LIGER_AVAILABLE", "HAS_TE"]
+    "flag",
+    [
+        "HAVE_TRITON",
+        "HAS_FLASH_ATTN",
+        "FLEX_ATTENTION_AVAILABLE",
+        "HAS_MAMBA",
+        "HAS_CUDA_EXT",
+        "LIGER_AVAILABLE",
+        "HAS_TE",
+    ],
 )
 def test_a_flag_for_a_library_of_kernels_keeps_the_test_beside_it(flag: str) -> None:
     body = f"    use = {flag} and x.is_cuda\n    return fast(x) if use else F.gelu(x)\n"
-    source = f"{_HEAD}from lib import {flag}, fast\n\ndef act(x):\n{body}"
+    support = f"def supports():\n    return {flag} and torch.cuda.is_available()\n"
+    source = f"{_HEAD}from lib import {flag}, fast\n\ndef act(x):\n{body}\n{support}"
     assert migrate(source.encode(), Options()).data.decode() == source
+
+
+@pytest.mark.parametrize("result", [".to(x.dtype)", ".to(torch.float32)", ".to(dtype=x.dtype)"])
+def test_a_conversion_among_kernels_moves_nothing(result: str) -> None:
+    kernel = "import triton\n\n@triton.jit\ndef _kernel(x):\n    pass\n\n"
+    guard = "    if not x.is_cuda:\n        return F.gelu(x)\n"
+    source = f"{_HEAD}{kernel}def act(x):\n{guard}    return launch(x){result}\n"
+    assert migrate(source.encode(), Options()).data.decode() == source
+    found = [f for f in check(source.encode()) if f.code == "XLA107"]
+    assert "unless the branch is for CUDA kernels only" in found[0].message

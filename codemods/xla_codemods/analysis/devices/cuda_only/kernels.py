@@ -46,7 +46,7 @@ _HARDWARE = Pattern(
 # with kernels (`fused_adam is not None`), and AMD's build, whose devices are called CUDA, too.
 _FEATURES = Pattern(
     r"fp8|float8|cuda_?graph|\bcudnn\.(?:enabled|is_acceptable|is_available)"
-    r"|flex_?att|mamba|selective_?scan|causal_?conv|liger|cuda_?(?:ext|kernel)|transformer_?engine|\b(?:has|have|with)_te\b"
+    r"|(?:flash|flex)_?att|triton|xformers|mamba|selective_?scan|causal_?conv|liger|cuda_?(?:ext|kernel)|transformer_?engine|\b(?:has|have|with)_te\b"
     r"|(?:fused|apex|triton|kernel)\w* is not None|(?<!not torch\.)\bversion\.hip\b(?! is None)",
     re.IGNORECASE,
 )
@@ -74,9 +74,9 @@ _REFUSED = Pattern(
 )
 # Names that have to do with packages, of other libraries.
 _INSTALLS = Pattern(r"requirement|^pip|install", re.IGNORECASE)
-# Code that moves to a device: XLA needs it. A device whose properties are read moves nothing.
+# Code that moves to a device: XLA needs it. A device whose properties are read moves nothing, and nor does `.to(x.dtype)`.
 _MOVES = Pattern(
-    r"\.cuda\(|\.to\((?!torch\.cuda\.)|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device"
+    r"\.cuda\(|\.to\((?!torch\.cuda\.|(?:dtype=)?(?:torch\.\w+|(?:\w+\.)*dtype)\))|manual_seed|set_device|(?<!return \()[\"']cuda[:\"']|xla_device"
 )
 
 
