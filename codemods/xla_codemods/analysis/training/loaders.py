@@ -20,6 +20,7 @@ from ..parsed_file import ParsedFile
 from ..scopes import Binding, Scope
 from ..syntax import keyword, name_of
 from .batches import Batches, BatchFlow
+from .changed_batches import changes_kept_batches
 from .collating import LoadingNode, moves_all
 
 # Loops over single samples: a data set, a list of texts or of files, instead of a loader of batches.
@@ -248,8 +249,13 @@ class Feeding:
             and not uses_accelerate(self.script)
             and self.is_loader(loop, driver)
             and not _gives_loaders(loop.node)
+            and not self._changes_a_list(loop, driver)
             and self._is_moved(loop, driver)
         )
+
+    def _changes_a_list(self, loop: LoopEffects, driver: Driver) -> bool:
+        is_loader = self.script.value(driver.node, driver.scope).has(LOADER)
+        return not is_loader and changes_kept_batches(self.script, loop.node, driver.node)
 
     def parts_on_host(self, loop: LoopEffects, driver: Driver) -> tuple[int | str, ...]:
         """The parts of the batches that the body of `loop` needs on the host, while it moves others."""
