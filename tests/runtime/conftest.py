@@ -13,8 +13,12 @@ import torch
 
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
-from xla_migrate.runtime.patches import complex_numbers, host_reads, shared_inputs
-from xla_migrate.runtime.patches.operations import log_determinants, scaled_products
+from xla_migrate.runtime.patches import complex_products, host_reads, shared_inputs
+from xla_migrate.runtime.patches.operations import (
+    double_complex,
+    log_determinants,
+    scaled_products,
+)
 
 from ..torch_as_it_was import Patched, restore, take_back, undo_torch_xla
 from .rehearsal import start_device
@@ -57,7 +61,8 @@ def logged() -> Iterator[list[logging.LogRecord]]:
 _PATCHED = [
     *((torch.Tensor, name) for name in host_reads.READS),
     *shared_inputs.JOINS,
-    *complex_numbers.PATCHED,
+    *complex_products.PATCHED,
+    *double_complex.PATCHED,
     *scaled_products.PATCHED,
     *log_determinants.PATCHED,
 ]

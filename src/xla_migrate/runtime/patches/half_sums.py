@@ -21,7 +21,9 @@ from typing import Any
 import torch
 
 from ._versions import Versions
+from .operations._infinite_norms import NORMS, of_any_order
 from .operations._kernels import put
+from .operations.complex_arithmetic import REDUCTIONS as OF_COMPLEX
 from .operations.empty_dims import OVER_DIMS, reducing_all
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
@@ -45,6 +47,8 @@ def apply() -> None:
     """Put kernels that add up in float32 before torch_xla's."""
     theirs = {name: original(name) for name in REDUCTIONS}
     theirs |= {name: reducing_all(theirs[name]) for name in OVER_DIMS}
+    theirs |= {name: of_any_order(theirs[name]) for name in NORMS}
+    theirs |= {name: of_complex(theirs[name]) for name, of_complex in OF_COMPLEX.items()}
     kernels = {name: _reduction(kernel) for name, kernel in theirs.items()}
     kernels |= {name: _softmax_gradient(original(name)) for name in SOFTMAX_GRADIENTS}
     kernels[CONVOLUTION] = _convolution_gradient(original(CONVOLUTION))
