@@ -142,7 +142,7 @@ from ...analysis.inference.values import ACCEL
 from ...analysis.nodes import walk
 from ...analysis.script import Script
 from ...analysis.syntax import argument_for, walk_body
-from ...analysis.training.shapes.counters import Counters, is_sum
+from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.cutting import (
     has_moving_bounds,
     is_cut,
@@ -153,6 +153,7 @@ from ...analysis.training.shapes.cutting import (
 )
 from ...analysis.training.shapes.lengths import cut_at_lengths
 from ...analysis.training.shapes.sizes import has_changing_length
+from ...analysis.training.shapes.sums import is_sum
 from ...analysis.training.tensors.computed import is_state
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace

@@ -9,18 +9,18 @@ from functools import cached_property
 from ....flow.calls import argument, callers, passed
 from ....flow.closure import reach, without_fault
 from ....flow.edges import sources
-from ...devices.specs import last_name
 from ...inference.values import NUMBER, TENSOR
 from ...nodes import CALLABLES, LOOPS, walk
 from ...scopes import Binding, FunctionNode
 from ...script import Script
-from ...syntax import is_size, unparsed
+from ...syntax import unparsed
 from ..acting import acts
 from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
 from ..turns import in_each_step
 from .counting import FEW, counts, draws_an_array, gives_drawn, is_drawing
+from .sums import computed_with, is_rest, leaves_room, offset_of
 
 _OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
@@ -166,6 +166,8 @@ class Counters:
                 return self._is_counted_on(augment)
             case Binding(how="assign", value=value, path=(index,)) if binding.part is None:
                 return self._is_drawn_elsewhere(value, index)
+            case Binding(how="assign", part=ast.BinOp() as advanced):
+                return self._is_advanced_by(binding, advanced)
         return False
 
     def _kept_in(self, node: ast.expr) -> Iterator[ast.expr]:
@@ -182,6 +184,8 @@ class Counters:
                 return may_be_read(self.script, read)
             case ast.Attribute(value=ast.Name(id="self")):
                 return self._is_advanced(node)
+            case ast.Attribute():
+                return self.is_moved_in_a_turn(node)
         return False
 
     def _is_advanced(self, node: ast.Attribute) -> bool:
@@ -211,6 +215,32 @@ class Counters:
             for each in (*moves, *(s for s in sets if isinstance(s.value, ast.BinOp)))
         )
 
+    def _is_advanced_by(self, binding: Binding, value: ast.BinOp) -> bool:
+        """Return True if the assignment continues from the previous turn: `i = (i + n) % size`."""
+        if self._loop_around(value) not in self.loops:
+            return False
+        if self.script.value(value).kinds != {NUMBER}:
+            return False
+        reached = list(reach([value], self._advanced))
+        return any(_is_step(each) for each in reached) and any(
+            isinstance(each, ast.Name) and binding in self.script.reaching(each) for each in reached
+        )
+
+    def _advanced(self, node: ast.expr) -> list[ast.expr]:
+        """Return the numbers that `node` moves on from; none of `1 - i`, which alternates."""
+        match node:
+            case ast.Name():
+                return self.parts(node)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return [left, right]
+            case ast.BinOp(left=left, op=ast.Sub() | ast.Mod()) if not _is_one_of_few(node):
+                return [left]
+        return []
+
+    def _loop_around(self, node: ast.AST) -> ast.AST | None:
+        around = self.script.ancestors(node)
+        return next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
+
     def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
         """`x1, y1, x2, y2 = random_box(size)`, a function of this file, in such a loop."""
         if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):
@@ -219,14 +249,15 @@ class Counters:
 
     def _is_counted_on(self, augment: ast.AugAssign) -> bool:
         """`start += length` once a turn, and not from the same place in each."""
-        around = self.script.ancestors(augment)
-        loop = next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
+        loop = self._loop_around(augment)
         if loop not in self.loops or not isinstance(augment.target, ast.Name):
             return False
         if isinstance(augment.op, _OF_SETS) or self.script.value(augment.target).has(TENSOR):
             return False  # `done |= token == eos`
         return not any(
-            b.how == "assign" and self.script.parent(self.script.statement(b.node)) is loop
+            b.how == "assign"
+            and self.script.parent(self.script.statement(b.node)) is loop
+            and not _reads(b.part, augment.target.id)  # `i = i % size` continues
             for b in self.script.bindings(augment.target)
         )
 
@@ -244,7 +275,7 @@ class Counters:
         """True if it can be seen that `start + length` does not pass the end of `source` in dimension `dim`."""
         if dim != 0:
             return False
-        base, more = _offset(start)
+        base, more = offset_of(start)
         return self._length_is_cut(source, base, more, length) or self._range_stops(
             source, base, more, length
         )
@@ -254,7 +285,7 @@ class Counters:
         for value in self._values(length):
             match value:
                 case ast.Call(func=ast.Name(id="min"), args=[*arguments], keywords=[]):
-                    if not any(_is_rest(a, source, base, more) for a in arguments):
+                    if not any(is_rest(a, source, base, more) for a in arguments):
                         return False
                 case _:
                     return False
@@ -274,7 +305,7 @@ class Counters:
                     ast.Call(func=ast.Name(id="range"), args=[stop])
                     | ast.Call(func=ast.Name(id="range"), args=[_, stop, *_])
                 ):
-                    if not _leaves_room(stop, source, length, more):
+                    if not leaves_room(stop, source, length, more):
                         return False
                 case _:
                     return False
@@ -291,95 +322,17 @@ def _is_a_forward_pass(script: Script, function: FunctionNode) -> bool:
     return function.name in {"forward", "__call__"} and script.is_in_a_module(function)
 
 
+def _is_step(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub))
+
+
+def _reads(node: ast.expr | None, name: str) -> bool:
+    return node is not None and any(isinstance(n, ast.Name) and n.id == name for n in walk(node))
+
+
 def _is_one_of_few(node: ast.BinOp) -> bool:
     """`step % 2`: the same few places, each compiled once."""
     match node:
         case ast.BinOp(op=ast.Mod(), right=ast.Constant(value=int(few))):
             return few <= FEW
     return False
-
-
-def is_sum(node: ast.expr, first: ast.expr) -> ast.expr | None:
-    """The `n` of `i + n`, where `node` is that and `first` is `i`; also of `i + 1 + n` with `i + 1`, and of
-    `(k + 1) * n` with `k * n`.
-    """
-    match node, first:
-        case (
-            ast.BinOp(
-                left=ast.BinOp(left=one, op=ast.Add(), right=ast.Constant(value=1)),
-                op=ast.Mult(),
-                right=size,
-            ),
-            ast.BinOp(left=other, op=ast.Mult(), right=again),
-        ) if ast.unparse(one) == ast.unparse(other) and ast.unparse(size) == ast.unparse(again):
-            return size
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        if ast.unparse(node.left) == ast.unparse(first):
-            return node.right
-        if ast.unparse(node.right) == ast.unparse(first):
-            return node.left
-    return None
-
-
-def _offset(start: ast.expr) -> tuple[ast.expr, int]:
-    """`i + 1` as `i` and 1."""
-    match start:
-        case ast.BinOp(left=base, op=ast.Add(), right=ast.Constant(value=int(more))):
-            return base, more
-    return start, 0
-
-
-def _is_rest(node: ast.expr, source: ast.expr, base: ast.expr, more: int) -> bool:
-    """`len(source) - 1 - i`, with at least `more` taken off."""
-    terms = _taken_off(node)
-    if terms is None:
-        return False
-    size, taken = terms
-    numbers = [t.value for t in taken if isinstance(t, ast.Constant) and isinstance(t.value, int)]
-    others = [ast.unparse(t) for t in taken if not isinstance(t, ast.Constant)]
-    return _is_size(size, source) and others == [ast.unparse(base)] and sum(numbers) >= more
-
-
-def _leaves_room(stop: ast.expr, source: ast.expr, length: ast.expr, more: int) -> bool:
-    """`len(source) - n`, with at least `more - 1` taken off beside: `range` ends before it."""
-    terms = _taken_off(stop)
-    if terms is None:
-        return False
-    size, taken = terms
-    if not _is_size(size, source):
-        return False
-    rest = [t for t in taken if ast.unparse(t) != ast.unparse(length)]
-    numbers = [t.value for t in rest if isinstance(t, ast.Constant) and isinstance(t.value, int)]
-    return len(rest) == len(taken) - 1 and len(numbers) == len(rest) and sum(numbers) >= more - 1
-
-
-def _taken_off(node: ast.expr) -> tuple[ast.expr, list[ast.expr]] | None:
-    """`a - b - c` as `a` and [b, c]."""
-    taken: list[ast.expr] = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        taken.append(node.right)
-        node = node.left
-    return (node, taken) if taken else None
-
-
-def computed_with(call: ast.Call) -> list[ast.expr]:
-    """Return the arguments that decide what `call` gives in most turns: not `len(data) - i` of `min(n, len(data) - i)`."""
-    is_least = last_name(call.func) == "min"
-    return [argument for argument in call.args if not (is_least and _is_the_rest(argument))]
-
-
-def _is_the_rest(node: ast.expr) -> bool:
-    """`len(source) - 1 - i`: what is left behind the place `i`."""
-    terms = _taken_off(node)
-    return terms is not None and is_size(terms[0])
-
-
-def _is_size(node: ast.expr, source: ast.expr) -> bool:
-    """`len(source)`, `source.size(0)`, `source.shape[0]`."""
-    text = ast.unparse(source)
-    return ast.unparse(node) in {
-        f"len({text})",
-        f"{text}.size(0)",
-        f"{text}.shape[0]",
-        f"{text}.size()[0]",
-    }

@@ -15,7 +15,7 @@ from ...script import Script
 from ...syntax import name_of, parameter_for
 from ..collating import collating
 from ..turns import in_steps_and_evaluations
-from .counters import is_sum
+from .sums import is_sum
 
 _LONGEST = frozenset({"max", "amax"})
 _CONVERTING = frozenset({"int", "float", "min", "max"})

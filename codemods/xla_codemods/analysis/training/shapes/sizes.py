@@ -20,10 +20,11 @@ from ...script import Script
 from ...syntax import keyword, returned
 from ..training import FORWARD
 from ..turns import in_each_step
-from .counters import Counters, computed_with
+from .counters import Counters
 from .counting import FEW, counts
 from .cutting import length_of
 from .prepared import as_prepared
+from .sums import computed_with
 
 _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm"})
 _METHODS = frozenset(
