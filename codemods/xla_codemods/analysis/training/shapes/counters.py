@@ -221,7 +221,8 @@ class Counters:
             return False
         if self.script.value(value).kinds != {NUMBER}:
             return False
-        reached = list(reach([value], self._advanced))
+        start: list[ast.expr] = [value]
+        reached = list(reach(start, self._advanced))
         return any(_is_step(each) for each in reached) and any(
             isinstance(each, ast.Name) and binding in self.script.reaching(each) for each in reached
         )
