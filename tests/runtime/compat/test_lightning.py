@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -388,6 +388,27 @@ def test_samples_come_in_the_order_of_ddp_where_it_is_asked_for() -> None:
         assert trainer._accelerator_connector.is_distributed is asked
         one = {"num_replicas": 1, "rank": 0} if asked else None
         assert trainer.distributed_sampler_kwargs == one
+
+
+@pytest.mark.parametrize(("of_ddp", "seeds"), [(True, 1), (False, 0)])
+def test_random_numbers_of_the_host_start_as_under_ddp(
+    of_ddp: bool, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strategy:
+        lightning_module = SimpleNamespace(
+            trainer=SimpleNamespace(_accelerator_connector=SimpleNamespace(of_ddp=of_ddp))
+        )
+
+        def setup_environment(self) -> None:
+            events.append("environment")
+
+    events: list[str] = []
+    seed = ModuleType("lightning.fabric.utilities.seed")
+    monkeypatch.setattr(seed, "reset_seed", lambda: events.append("seed"), raising=False)
+    monkeypatch.setitem(sys.modules, seed.__name__, seed)
+    lightning._seeds_as_ddp(Strategy, "lightning.pytorch")
+    Strategy().setup_environment()
+    assert events == ["environment", *["seed"] * seeds]
 
 
 @pytest.mark.usefixtures("stand_in")

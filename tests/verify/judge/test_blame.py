@@ -158,6 +158,15 @@ def test_a_rewritten_line_is_behind_it_only_if_its_rule_is_about_it(
     assert of_verdict(verdict, None, [*others, left], LINES) == left
 
 
+def test_a_finding_that_was_left_comes_before_a_rewritten_one_on_the_line_that_is_no_likelier() -> (
+    None
+):
+    on_it, left = finding("XLA204", 4), finding("XLA204", 3, left=True)
+    assert likeliest(Quantity.GRADIENT, "train.py:5", [on_it, left], LINES) == left
+    unlikely = replace(left, behind={str(Quantity.GRADIENT.value): REMOTE})
+    assert likeliest(Quantity.GRADIENT, "train.py:5", [on_it, unlikely], LINES) == on_it
+
+
 def test_the_nearest_of_equals() -> None:
     found = [finding("XLA301", 1), finding("XLA302", 4), finding("XLA303", 4, path="other.py")]
     chosen = likeliest(Quantity.WEIGHTS, "train.py:6", found, LINES)

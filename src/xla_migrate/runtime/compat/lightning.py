@@ -70,6 +70,7 @@ def patch_lightning() -> None:
                 _samples_as_ddp(connector, trainer)
                 strategy = importlib.import_module(f"{package}.strategies.single_xla")
                 _marks_evaluations(strategy.SingleDeviceXLAStrategy)
+                _seeds_as_ddp(strategy.SingleDeviceXLAStrategy, package)
             _as_on_cuda(connector)
     for package in (*_FABRICS, *_TRAINERS):
         if package in sys.modules:
@@ -197,6 +198,21 @@ def _samples_as_ddp(connector: Any, trainer: Any) -> None:
 
     connector.is_distributed = property(get_is_distributed)
     trainer.distributed_sampler_kwargs = property(get_kwargs)
+
+
+def _seeds_as_ddp(strategy: Any, package: str) -> None:
+    """Seed again when the training starts, as Lightning's DDP does, so that the random numbers of the host are the same."""
+    prepare = strategy.setup_environment
+    fabric = "lightning.fabric" if package == "lightning.pytorch" else "lightning_fabric"
+
+    @functools.wraps(prepare)
+    def seeded(self: Any) -> None:
+        prepare(self)
+        module = self.lightning_module
+        if module is not None and module.trainer._accelerator_connector.of_ddp:
+            importlib.import_module(f"{fabric}.utilities.seed").reset_seed()
+
+    strategy.setup_environment = seeded
 
 
 def _in_bfloat16(precision: Any, half: Any) -> None:

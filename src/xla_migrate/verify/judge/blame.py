@@ -100,17 +100,21 @@ def likeliest(
     """The finding most likely behind what is wrong `about` something, blamed on `where`.
 
     Later edits come first, then those on the blamed line, then those that need manual changes, then the likeliest
-    rule's, then the nearest.
+    rule's, then the nearest. A finding that needs a manual change comes before a rewritten one on the blamed line
+    whose rule is no likelier.
     """
     path, line = lines.place(where)
     is_of_numbers = about is Check.PRINTED or about not in _OF_STEPS
     findings = [f for f in findings if not (is_of_numbers and f.is_note)]
     ranks = {id(f): f.behind[about.value] for f in findings if about and about.value in f.behind}
     on_it = [f for f in findings if (f.path, f.line) == (path, line) and _can_change_it(f, about)]
+    likeliest_on_it = min((ranks.get(id(f), REMOTE) for f in on_it), default=-1)
+    left = [f for f in findings if f.left and ranks.get(id(f), 1 << 30) <= likeliest_on_it]
 
     def order(f: MigrationFinding) -> tuple[bool, bool, bool, int, int]:
         away = abs(f.line - line) if f.path == path else 1 << 30
-        return not f.after, f not in on_it, not f.left, ranks.get(id(f), 1 << 30), away
+        is_first = f in on_it or f in left
+        return not f.after, not is_first, not f.left, ranks.get(id(f), 1 << 30), away
 
     # The line that calls an operation is the cause, if it is known.
     elsewhere = [] if about is Check.NO_FALLBACK and path else findings
