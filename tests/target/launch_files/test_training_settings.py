@@ -86,7 +86,7 @@ def test_a_precision_in_the_settings_of_a_program_is_a_note() -> None:
 
 def test_trainer_of_lightning() -> None:
     new = rewritten(LIGHTNING, "config.yaml")
-    assert "{accelerator: auto, strategy: auto, precision: bf16-mixed, max_epochs: 3}" in new
+    assert "{accelerator: auto, strategy: ddp, precision: bf16-mixed, max_epochs: 3}" in new
     assert "model:\n  precision: 16\n" in new  # is the script's own
 
 
@@ -97,7 +97,8 @@ def test_trainer_of_lightning() -> None:
         "_target_: lightning.pytorch.Trainer\naccelerator: cuda\n",
         "class_path: pytorch_lightning.Trainer\naccelerator: gpu\n",
         "a:\n- b:\n    accelerator: gpu\n    max_steps: 3\n",
-        "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.DDPStrategy\n",
+        "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.FSDPStrategy\n",
+        "max_epochs: 3\ndevices: 2\n",
         "max_epochs: 3\nstrategy: deepspeed_stage_2\n",
         "max_epochs: 3\nprecision: 16-true\n",
     ],
@@ -109,11 +110,14 @@ def test_forms_of_trainers(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "accelerator: auto\nstrategy: auto\nmax_epochs: 3\nprecision: bf16-mixed\n",
+        "accelerator: auto\ndevices: 1\nstrategy: auto\nmax_epochs: 3\nprecision: bf16-mixed\n",
         "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.XLAStrategy\n",
         "output_dir: x\nsave_steps: 3\nfp16: false\noptim: adamw_torch\ntf32: null\nfsdp: full_shard\n",
         "distributed_type: XLA\nmixed_precision: bf16\nnum_processes: 2\nnum_machines: 1\n",
         "strategy: ddp\nprecision: 16\n",  # of whom?
+        "accelerator: tpu\ndevices: 8\n",
+        "max_epochs: 3\nstrategy: ddp_find_unused_parameters_true\n",
+        "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.DDPStrategy\n",
         "device: cuda\nfp16: true\n",  # the script's own, which is rewritten where it reads them
         "accelerator: gpu\n",
         "strategy: {matrix: {gpu: [a]}}\nprecision: 16\n",

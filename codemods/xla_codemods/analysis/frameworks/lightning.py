@@ -10,11 +10,13 @@ from ..syntax import keyword, text_of
 # Names that mean what "auto" means with several devices.
 PLAIN_STRATEGIES = frozenset({"ddp", "dp"})
 
+# Accelerators that `xla.patch_lightning()` leaves to Lightning.
+UNPATCHED = frozenset({"cpu", "tpu"})
 # Names of accelerators that are GPUs.
 GPUS = ("gpu", "cuda")
 # What says mixed precision in float16.
 HALVES: tuple[object, ...] = (16, "16", "16-mixed")
-_TAKEN = frozenset({"CUDAAccelerator", "DDPStrategy", "DataParallelStrategy"})
+TAKEN_CLASSES = frozenset({"CUDAAccelerator", "DDPStrategy", "DataParallelStrategy"})
 
 _SHARDED = ("deepspeed", "fsdp", "ddp_sharded", "colossalai", "bagua", "horovod")
 _HOMES = ("lightning.", "pytorch_lightning.", "lightning_fabric.")
@@ -43,6 +45,7 @@ _PRECISIONS = (
 )
 _STRATEGY = 'the strategy fails on XLA: use "auto"'
 _PRECISION = 'the precision needs CUDA and fails on XLA: use `precision="bf16-mixed"`'
+DEVICES = 'Lightning gets one device on Trainium and XLA:CPU, and another number fails: use `devices="auto"`'
 ACCELERATOR = 'with this accelerator Lightning does not use XLA: use "auto"'
 
 
@@ -66,10 +69,34 @@ def fault_of_strategy_class(made: str) -> str:
     return _STRATEGY if of_cuda and made.endswith(("Strategy", "Plugin")) else ""
 
 
+def fault_of_devices(value: object) -> str:
+    """Return why Lightning refuses this number or list of devices on XLA; empty if it does not."""
+    if isinstance(value, str):
+        value = value.strip()
+        several = "," in value or (value.isdigit() and int(value) > 1)
+    else:
+        several = isinstance(value, int) and value > 1
+    return DEVICES if several else ""
+
+
+def counts_for_a_trainer(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True if `call` is the whole number of devices of a Trainer or Fabric, or a branch of it."""
+    node: ast.AST = call
+    around = script.parent(node)
+    while isinstance(around, ast.IfExp) and node is not around.test:
+        node, around = around, script.parent(around)
+    if not isinstance(around, ast.keyword) or around.arg not in {"devices", "gpus"}:
+        return False
+    made = script.parent(around)
+    if not isinstance(made, ast.Call) or not is_patched_for(made):
+        return False
+    return _class_of_lightning(script, made) in {"Trainer", "Fabric"}
+
+
 def is_patched_for(call: ast.Call) -> bool:
     """Return True if XLA815 calls `xla.patch_lightning()` before this Trainer or Fabric: not for the CPU or a TPU."""
     accelerator = keyword(call, "accelerator")
-    return not (isinstance(accelerator, ast.Constant) and accelerator.value in {"cpu", "tpu"})
+    return not (isinstance(accelerator, ast.Constant) and accelerator.value in UNPATCHED)
 
 
 def is_taken(script: ParsedFile, name: str, node: ast.expr) -> bool:
@@ -78,10 +105,15 @@ def is_taken(script: ParsedFile, name: str, node: ast.expr) -> bool:
     if name == "precision":
         return value in HALVES and not isinstance(value, bool)
     if isinstance(node, ast.Call):
-        return _class_of_lightning(script, node) in _TAKEN
+        return _class_of_lightning(script, node) in TAKEN_CLASSES
     if name == "accelerator":
         return value in GPUS
-    if name != "strategy" or not isinstance(value, str):
+    return name == "strategy" and is_taken_strategy(value)
+
+
+def is_taken_strategy(value: object) -> bool:
+    """Return True if `value` is a strategy's name that `xla.patch_lightning()` takes for data parallelism."""
+    if not isinstance(value, str):
         return False
     return value in PLAIN_STRATEGIES or (
         value.startswith("ddp_") and not value.startswith(_SHARDED)

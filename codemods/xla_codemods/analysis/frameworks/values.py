@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .configurations import instead
 from .deepspeed import as_accelerator, as_training_arguments
-from .lightning import ACCELERATOR, fault_of_strategy_name
+from .lightning import ACCELERATOR, fault_of_devices, fault_of_strategy_name
 
 # Why XLA fails on a value, None, a number, a text or a dictionary; empty if it takes the value, or that is unknown.
 Fault = Callable[[object], str]
@@ -134,6 +134,7 @@ OF_TYPES: dict[str, Fault] = {
 # Of Lightning's Trainer and Fabric.
 OF_TRAINER: dict[str, Fault] = {
     "accelerator": _among(("gpu", "cuda"), ACCELERATOR),
+    "devices": fault_of_devices,
     "strategy": lambda value: fault_of_strategy_name(value) if isinstance(value, str) else "",
     "precision": _among(
         (16, "16", "16-mixed", "16-true"),

@@ -47,6 +47,18 @@ the index of the device is used:
 +    return x.to(xla.xla_device())
 ```
 
+Lightning's Trainer chooses the number of XLA devices itself:
+
+```diff
+ import lightning as L
+ import torch
+ from xla_migrate import runtime as xla
+
+ xla.patch_lightning()
+-trainer = L.Trainer(devices=torch.cuda.device_count(), strategy="ddp")
++trainer = L.Trainer(devices="auto", strategy="ddp")
+```
+
 A query that chooses between code for CUDA kernels and other code stays. False is the right answer
 on XLA:
 
@@ -79,6 +91,7 @@ from ...analysis.devices.cuda_only.kernels import chooses_kernels
 from ...analysis.devices.late_defaults import late_default
 from ...analysis.devices.literal_context import is_for_an_engine
 from ...analysis.devices.specs import INDEX_OF_CURRENT, device_argument, last_name
+from ...analysis.frameworks.lightning import counts_for_a_trainer
 from ...analysis.nodes import walk
 from ...analysis.projects.passed_arguments import is_default_of_an_option
 from ...analysis.scopes import Scope
@@ -284,6 +297,11 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     test, answer = _asked_whether_any(script, call)
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
+    elif counts_for_a_trainer(script, call):
+        message = (
+            f'`{_written(call.func)}()` is 0 on an XLA host: use "auto", which takes all devices'
+        )
+        yield RULE.finding(script, call, message, Replace(call, '"auto"'))
     elif test is None:
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.device_count()"))
     elif (edit := _without(script, test, answer)) is not None:

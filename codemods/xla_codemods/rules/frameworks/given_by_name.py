@@ -96,8 +96,10 @@ from ...analysis.frameworks.arguments import ARGUMENTS, makings, only_on_cuda
 from ...analysis.frameworks.attention import is_chosen, is_key
 from ...analysis.frameworks.configurations import for_trainer
 from ...analysis.frameworks.lightning import (
+    DEVICES,
     GPUS,
     HALVES,
+    UNPATCHED,
     fault_of_accelerator,
     fault_of_plugins,
     fault_of_strategy,
@@ -201,7 +203,10 @@ _CLIS = tuple(
 def of_command_line(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`LightningCLI(Model, trainer_defaults={"accelerator": "gpu"})`, and the file of settings that it reads."""
     for name, judge in _OF_LIGHTNING.items():
-        for one in given_in(script, keyword(call, "trainer_defaults"), name):
+        defaults = keyword(call, "trainer_defaults")
+        if name == "devices" and _is_unpatched(given_in(script, defaults, "accelerator")):
+            continue
+        for one in given_in(script, defaults, name):
             if not is_taken(script, name, one.node):
                 yield from _judged(script, one, judge)
     yield _read_elsewhere(script, call, _LIGHTNING_SAYS)
@@ -237,6 +242,10 @@ def of_arguments(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
 @RULE.call(*_LIGHTNINGS)
 def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     for name, judge in _OF_LIGHTNING.items():
+        if name == "devices" and (
+            not is_patched_for(call) or _is_unpatched(given(script, call, "accelerator"))
+        ):
+            continue
         for one in given(script, call, name):
             for finding in _judged(script, one, judge):
                 if edits := _edits(script, one.node, name):
@@ -244,6 +253,11 @@ def of_lightning(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
                 elif not (is_patched_for(call) and is_taken(script, name, one.node)):
                     yield finding
     yield from _of_settings(script, call, _OF_LIGHTNING, _LIGHTNING_SAYS)
+
+
+def _is_unpatched(accelerators: list[PassedValue]) -> bool:
+    """Return True if one of the values is an accelerator whose number of devices Lightning checks itself."""
+    return any(one.value in UNPATCHED for one in accelerators)
 
 
 def _edits(script: Script, node: ast.expr, name: str) -> tuple[Edit, ...]:
@@ -320,5 +334,5 @@ def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]
     message = judge(script, one)
     is_attention = judge is _OF_LOADING["attn_implementation"]
     if message and not (is_attention and is_chosen(script, one.node)):  # XLA904, XLA916
-        fails = one.sure and message not in (HOST, LOADED_HALF)
+        fails = one.sure and message not in (HOST, LOADED_HALF, DEVICES)
         yield RULE.finding(script, one.node, message, severity=ERROR if fails else WARNING)

@@ -25,8 +25,18 @@ the command line. Use bfloat16 for mixed precision.
  from xla_migrate import runtime as xla
 
  xla.patch_lightning()
--trainer = L.Trainer(accelerator="gpu", devices=4, strategy="ddp", max_epochs=3)
-+trainer = L.Trainer(accelerator="auto", devices=4, strategy="ddp", max_epochs=3)
+-trainer = L.Trainer(accelerator="gpu", devices=1, strategy="ddp", max_epochs=3)
++trainer = L.Trainer(accelerator="auto", devices=1, strategy="ddp", max_epochs=3)
+```
+
+A number of devices is reported. On Trainium and XLA:CPU Lightning refuses all numbers except 1:
+
+```python
+import lightning as L
+from xla_migrate import runtime as xla
+
+xla.patch_lightning()
+trainer = L.Trainer(devices=4, strategy="ddp")  # XLA803
 ```
 
 ```diff
@@ -102,6 +112,7 @@ from ...analysis.frameworks.lightning import (
     HALVES,
     PLAIN_STRATEGIES,
     fault_of_accelerator,
+    fault_of_devices,
     fault_of_plugins,
     fault_of_strategy,
     is_patched_for,
@@ -111,7 +122,7 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_off, keyword, text_of
 from ...edits import AddArgument, RenameArgument, Replace
-from ...finding import HIGH, MEDIUM, Finding
+from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 RULE = Rule("XLA803", "lightning")
@@ -136,6 +147,10 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     if accelerator is not None and (message := fault_of_accelerator(script, accelerator)):
         yield RULE.finding(script, accelerator, message, Replace(accelerator, '"auto"'))
     yield from _gpus(script, call, accelerator)
+    devices = keyword(call, "devices")
+    if isinstance(devices, ast.Constant) and is_patched_for(call):
+        if message := fault_of_devices(devices.value):
+            yield RULE.finding(script, devices, message, severity=WARNING)
     strategy = keyword(call, "strategy")
     if strategy is not None and (message := fault_of_strategy(script, strategy)):
         edits = [Replace(strategy, '"auto"')] if text_of(strategy) in PLAIN_STRATEGIES else []

@@ -232,7 +232,7 @@ A value in a settings file makes a framework fail on XLA.
 Values in YAML files at any depth, in mappings with at least two keys of the framework: accelerate's
 config (`distributed_type`, `mixed_precision`), arguments of transformers' trainers and of
 `from_pretrained` (`optim`, `fp16`, `tf32`, `load_in_4bit` and others), and arguments of Lightning's
-Trainer (`accelerator`, `strategy`, `precision`). `mixed_precision: fp16` in other settings is a note:
+Trainer (`accelerator`, `devices`, `strategy`, `precision`). `mixed_precision: fp16` in other settings is a note:
 the program may hand it to an Accelerator. Also DeepSpeed's configurations in JSON, which the
 runtime's engine reads, and options of transformers' trainers in shell commands.
 
@@ -249,15 +249,16 @@ commands, `--tf32 True` is removed. FSDP,
 quantisation, activation checkpointing and accelerate's DeepSpeed need manual changes: the finding
 names the settings to transfer. In DeepSpeed's configurations, each entry without a counterpart on
 XLA is reported (1-bit optimizers, sparse attention, curricula, monitors and others). `fused: true`
-of an optimizer stays: on XLA the runtime ignores it.
+of an optimizer stays: on XLA the runtime ignores it. `strategy: ddp` stays, too:
+`xla.patch_lightning()` treats it as data parallelism.
 
 ## Example
 
 ```yaml
 trainer:
   accelerator: gpu       # becomes auto
-  devices: 8
-  strategy: ddp          # becomes auto
+  devices: 8             # reported: use auto
+  strategy: ddp
   precision: 16-mixed    # becomes bf16-mixed
 ```""",
     ),

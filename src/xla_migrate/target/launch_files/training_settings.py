@@ -11,7 +11,12 @@ import yaml
 from xla_codemods.analysis.commands.launchers import ONE_PER_DEVICE
 from xla_codemods.analysis.frameworks.configurations import Configuration, instead
 from xla_codemods.analysis.frameworks.deepspeed import as_accelerator, of_accelerate
-from xla_codemods.analysis.frameworks.lightning import PLAIN_STRATEGIES, fault_of_strategy_class
+from xla_codemods.analysis.frameworks.lightning import (
+    TAKEN_CLASSES,
+    UNPATCHED,
+    fault_of_strategy_class,
+    is_taken_strategy,
+)
 from xla_codemods.analysis.frameworks.values import (
     HALF,
     MEGATRON,
@@ -165,8 +170,14 @@ def _number(value: object) -> object:
 
 def _lightning(entries: Entries) -> Iterator[Found]:
     for name, entry, message in _faults(entries, OF_TRAINER):
-        if name == "accelerator" or (name == "strategy" and entry.value in PLAIN_STRATEGIES):
+        if name == "strategy" and is_taken_strategy(entry.value):
+            continue  # `xla.patch_lightning()` trains as DDP does
+        if name == "accelerator":
             yield entry.found(message, "auto")
+        elif name == "devices":
+            accelerator = entries.get("accelerator")
+            if accelerator is None or accelerator.value not in UNPATCHED:
+                yield entry.found(message, severity=WARNING)
         elif name == "precision" and entry.value != "16-true":
             yield entry.found(message, "bf16-mixed")
         else:
@@ -174,7 +185,9 @@ def _lightning(entries: Entries) -> Iterator[Found]:
     strategy = entries.get("strategy")
     if strategy is not None and isinstance(strategy.value, dict):
         made = strategy.value.get("_target_") or strategy.value.get("class_path") or ""
-        if message := fault_of_strategy_class(str(made).rpartition(".")[2]):
+        name = str(made).rpartition(".")[2]
+        message = fault_of_strategy_class(name)
+        if message and name not in TAKEN_CLASSES:
             yield strategy.found(message, effort="medium")
 
 

@@ -130,7 +130,7 @@ def test_what_lightning_takes_on_xla_stays(source: str) -> None:
         'o = {"accelerator": "gpu"}\nL.Trainer(**o)\nsave(o)\n',
         'a = "gpu"\no = {"accelerator": a}\nL.Trainer(**o)\nsave(**o)\n',
         'a = "gpu"\no = {"accelerator": a, "mine": a}\nL.Trainer(**o)\n',
-        'o = {"accelerator": "gpu"}\no["devices"] = 2\nL.Trainer(**o)\n',
+        'o = {"accelerator": "gpu"}\no["devices"] = 1\nL.Trainer(**o)\n',
         'def f(kind="gpu"):\n    L.Trainer(accelerator=kind)\n',
         'class C:\n    accelerator = "gpu"\nL.Trainer(accelerator=C().accelerator)\n',
         "L.Trainer(strategy='ddp_find_unused_parameters_true')",
@@ -271,8 +271,8 @@ def test_the_host_that_is_asked_for_by_name(source: str) -> None:
             'kind = "gpu"\nL.Trainer(accelerator=kind)\nL.Fabric(accelerator=kind)\n',
             'kind = "auto"',
         ),
-        ('o = {"accelerator": "gpu", "devices": 2}\nL.Trainer(**o)\n', '"accelerator": "auto"'),
-        ('o = dict(accelerator="cuda", devices=2)\nL.Trainer(**o, max_epochs=1)\n', 'r="auto", d'),
+        ('o = {"accelerator": "gpu", "devices": 1}\nL.Trainer(**o)\n', '"accelerator": "auto"'),
+        ('o = dict(accelerator="cuda", devices=1)\nL.Trainer(**o, max_epochs=1)\n', 'r="auto", d'),
         ('L.Trainer(**{"accelerator": "gpu"})\n', '{"accelerator": "auto"}'),
         ('a = "gpu"\nb = a\no = {"accelerator": b}\nL.Trainer(**o)\n', 'a = "auto"'),
         (
@@ -360,3 +360,35 @@ def test_float16_by_a_name_on_the_device() -> None:
     moved = f"{LOADING}{source}.to(xla.xla_device())\n"
     assert findings(moved) == [(3, "XLA812")]
     assert findings(f"{LOADING}{source}\n".replace("from xla_migrate", "from mine")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "codes"),
+    [
+        ("o = dict(devices=2)\nL.Trainer(**o)", ["XLA812"]),
+        ("o = dict(devices=2, accelerator='tpu')\nL.Trainer(**o)", []),
+        ("L.Trainer(devices=2)", ["XLA803"]),
+        ("L.Trainer(devices=8, accelerator='tpu')", []),
+        ("L.Trainer(devices='auto')", []),
+        ("L.Trainer(devices=-1)", []),
+    ],
+)
+def test_a_number_of_devices_is_reported(source: str, codes: list[str]) -> None:
+    new = migrated(TRAINER + source)
+    assert [code for _, code in findings(new)] == codes
+
+
+@pytest.mark.parametrize(
+    ("devices", "after"),
+    [
+        ("devices=torch.cuda.device_count()", 'devices="auto"'),
+        ("gpus=torch.cuda.device_count()", 'devices="auto"'),
+        (
+            "devices=torch.cuda.device_count() if torch.cuda.is_available() else 1",
+            'devices="auto" if xla.is_available() else 1',
+        ),
+        ("devices=max(1, torch.cuda.device_count())", "devices=max(1, xla.device_count())"),
+    ],
+)
+def test_the_count_of_devices_is_lightnings(devices: str, after: str) -> None:
+    assert after in migrated(f"import torch\n{TRAINER}L.Trainer({devices})\n")
