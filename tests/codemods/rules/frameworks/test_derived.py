@@ -41,7 +41,7 @@ def test_lightning_is_patched_once_before_the_first_class() -> None:
 
 def test_what_the_classes_are_given() -> None:
     new = migrated(DERIVED)
-    assert 'super().__init__(accelerator="auto", devices=1, **options)' in new
+    assert 'super().__init__(accelerator="auto", devices=2, **options)' in new
     assert 'F(accelerator="auto").run(SlowFabric(precision="16-true"))' in new
     assert findings(new) == [(25, "XLA812"), (27, "XLA803")]
 
