@@ -43,7 +43,7 @@ def test_what_the_classes_are_given() -> None:
     new = migrated(DERIVED)
     assert 'super().__init__(accelerator="auto", devices=2, **options)' in new
     assert 'F(accelerator="auto").run(SlowFabric(precision="16-true"))' in new
-    assert findings(new) == [(25, "XLA812"), (27, "XLA803")]
+    assert findings(new) == [(15, "XLA803"), (25, "XLA812"), (27, "XLA803")]
 
 
 def test_a_class_inside_of_a_function_does_not_do_for_others() -> None:
