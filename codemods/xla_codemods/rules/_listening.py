@@ -410,7 +410,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 "calls: lightning{Fabric Trainer} lightning.fabric|lightning_fabric{Fabric} "
 "lightning.pytorch|lightning.pytorch.trainer|pytorch_lightning|pytorch_lightning.trainer{Trainer};"
 " subclasses: lightning{Fabric Trainer} lightning.fabric|lightning_fabric{Fabric} "
-"lightning.pytorch|lightning.pytorch.trainer|pytorch_lightning|pytorch_lightning.trainer{Trainer}"),
+"lightning.pytorch|lightning.pytorch.trainer|pytorch_lightning|pytorch_lightning.trainer{Trainer};"
+" named: Call{clip_grad_norm_ clip_grad_value_ clip_gradients}"),
 ("frameworks.deepspeed", {'code': 'XLA804', 'name': 'deepspeed', 'effort': 'high', 'words': ('deepspeed',)},
 "fallback_checks: {deepspeed}"),
 ("frameworks.horovod", {'code': 'XLA805', 'name': 'horovod', 'effort': 'medium', 'leftovers': 'medium'},

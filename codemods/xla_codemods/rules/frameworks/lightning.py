@@ -89,6 +89,26 @@ xla.patch_lightning()
 trainer = L.Trainer(accelerator="auto", precision="16-true")  # XLA803
 ```
 
+With manual optimization, Lightning clips scaled gradients on CUDA. The clipping is reported:
+
+```diff
+ import lightning as L
+ from xla_migrate import runtime as xla
+
+ class Net(L.LightningModule):
+     automatic_optimization = False
+
+     def training_step(self, batch, index):
+         optimizer = self.optimizers()
+         self.manual_backward(self(batch).mean())
+         self.clip_gradients(optimizer, gradient_clip_val=0.5)
+         optimizer.step()
+
+ xla.patch_lightning()
+-trainer = L.Trainer(precision="16-mixed")
++trainer = L.Trainer(precision="16-mixed" if xla.device_type() == "cuda" else "bf16-mixed")
+```
+
 Other classes named `Trainer` are not reported:
 
 ```python
@@ -107,7 +127,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ...analysis.frameworks.arguments import keyword_argument, makings, only_on_cuda
+from ...analysis.frameworks.arguments import (
+    calls_of_any,
+    keyword_argument,
+    makings,
+    only_on_cuda,
+)
 from ...analysis.frameworks.lightning import (
     HALVES,
     PLAIN_STRATEGIES,
@@ -118,9 +143,11 @@ from ...analysis.frameworks.lightning import (
     is_patched_for,
     is_taken,
 )
+from ...analysis.frameworks.lightning_modules import is_its_module
+from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_off, keyword, text_of
+from ...analysis.syntax import is_off, keyword, text_of, unparsed
 from ...edits import AddArgument, RenameArgument, Replace
 from ...finding import HIGH, MEDIUM, WARNING, Finding
 from ...rule import Rule
@@ -180,6 +207,49 @@ def derived(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Findin
     """`class MyTrainer(L.Trainer)`, whose objects and `super().__init__` are given the same."""
     for call in makings(script, node):
         yield from trainer(script, call, scope)
+
+
+_SCALED = "on CUDA the clipping applies to scaled gradients, because with manual optimization nothing unscales them first, and on XLA to unscaled ones: check the limit"
+
+
+# Hooks that Lightning calls after it has unscaled the gradients.
+_AFTER_UNSCALING = frozenset({"on_before_optimizer_step", "configure_gradient_clipping"})
+
+
+@RULE.node(ast.Call, named=("clip_gradients", "clip_grad_norm_", "clip_grad_value_"))
+def clipped_while_scaled(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
+    """`self.clip_gradients(optimizer, ...)` in a step that the module does itself, in float16."""
+    if not script.source.mentions("automatic_optimization"):
+        return
+    precisions = (keyword(made, "precision") for made in calls_of_any(script, _MADE))
+    if not any(p is not None and _is_in(p, _MIXED) for p in precisions):
+        return
+    if _is_manual(script, call) and not _is_unscaled(script, call):
+        yield RULE.finding(script, call, _SCALED, severity=WARNING)._replace(outlasts=True)
+
+
+def _is_manual(script: Script, call: ast.Call) -> bool:
+    """Return True in a LightningModule that sets `self.automatic_optimization = False`."""
+    around = script.function(call)
+    if around is not None and around.name in _AFTER_UNSCALING:
+        return False
+    classes = (node for node in script.ancestors(call) if isinstance(node, ast.ClassDef))
+    return any(
+        is_its_module(script, owner)
+        and any(
+            isinstance(node, ast.Assign)
+            and is_off(node.value)
+            and unparsed(node.targets[0]).rpartition(".")[2] == "automatic_optimization"
+            for node in walk(owner)
+        )
+        for owner in classes
+    )
+
+
+def _is_unscaled(script: Script, call: ast.Call) -> bool:
+    """Return True if the same function calls `scaler.unscale_(optimizer)`."""
+    around = script.function(call)
+    return any(script.function(other) is around for other, _ in script.index.calls_of("unscale_"))
 
 
 def _gpus(script: Script, call: ast.Call, accelerator: ast.expr | None) -> Iterator[Finding]:
