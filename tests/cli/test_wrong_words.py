@@ -15,6 +15,8 @@ from .conftest import CUDA, Runner
         (["chek", "."], "no command `chek`; did you mean `check`?"),
         (["verfy", "train.py"], "no command `verfy`; did you mean `verify`?"),
         (["Explain", "XLA101"], "no command `Explain`; did you mean `explain`?"),
+        (["undo"], "no command `undo`: to undo a migration, use `git checkout FILE`"),
+        (["revert", "train.py"], "no command `revert`: to undo a migration"),
         (["docter"], "no command `docter`; did you mean `doctor`?"),
         (["verfy", "train.py", "--", "--epochs", "1"], "`--` is accepted only by"),
         (["train.py", "--", "--epochs", "1"], "`--` is accepted only by"),

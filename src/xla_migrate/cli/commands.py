@@ -88,8 +88,15 @@ _MEANING = {
 }
 
 
+# Words for the way back, which is git's.
+_UNDOING = frozenset({"undo", "revert", "restore", "reset", "rollback"})
+_UNDO = ": to undo a migration, use `git checkout FILE`, or move `FILE.orig` back"
+
+
 def meant(word: str) -> str:
     """`; did you mean ...?` where `word` is like a sub-command's name, or means one; else empty."""
+    if word.lower() in _UNDOING:
+        return _UNDO
     if word.lower() in _MEANING:
         return f"; did you mean `{_MEANING[word.lower()]}`?"
     import difflib
