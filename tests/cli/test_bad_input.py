@@ -279,3 +279,13 @@ def test_an_interrupt_leaves_every_file_whole(here: Path) -> None:
             assert text == CUDA or (text == XLA and name.endswith(".py")), name
         assert not [name for name in os.listdir(here) if name.startswith(".")]
     assert interrupted
+
+
+@pytest.mark.parametrize("line", ["!nvidia-smi", "%matplotlib inline", "  !pip install x"])
+def test_a_line_of_a_notebook_in_a_module_is_called_that(line: str) -> None:
+    data = f"import torch\nif torch:\n    pass\n{line}\n".encode()
+    (row,) = judge.judge(data, "/x/export.py", Options(), True).left
+    assert (row.code, row.line) == ("XLA001", 4)
+    assert "use the .ipynb" in row.message
+    (row,) = judge.judge(b"x = (1\n! y)\n", "/x/a.py", Options(), True).left
+    assert "ipynb" not in row.message

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ...files.notebook import Notebook
 
 
+_NOTEBOOK_LINE = "a shell line or magic of a notebook: comment it out, or use the .ipynb"
+
+
 def judge(
     data: bytes,
     path: str,
@@ -44,7 +47,8 @@ def judge(
             return _notebook(data, path, options, rewriting, project)
         return _source(data, path, options, rewriting, project)
     except SourceError as error:
-        return FileVerdict((cannot_parse(error.reason, error.line, error.column),), failed=True)
+        reason = _NOTEBOOK_LINE if _is_of_a_notebook(data, error.line) else error.reason
+        return FileVerdict((cannot_parse(reason, error.line, error.column),), failed=True)
     except RecursionError:  # what Python parses can still be too deep to walk
         return FileVerdict((cannot_parse("nested too deeply to be analysed", 1, 1),), failed=True)
     except MemoryError:
@@ -174,3 +178,10 @@ def _rows(findings: Iterable[Finding], data: bytes) -> tuple[Diagnostic, ...]:
 def _about() -> dict[str, str]:
     """Return what the findings of each rule are about, by code."""
     return {rule.code: rule.about for rule in RULES}
+
+
+def _is_of_a_notebook(data: bytes, line: int) -> bool:
+    """Return True if the line is `!nvidia-smi` or `%matplotlib inline`, as exports of notebooks have them."""
+    lines = data.splitlines()
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else b""
+    return text[:1] in (b"!", b"%") and text[1:2].isalpha()
