@@ -18,6 +18,7 @@ _INSTRUCTION = re.compile(
 )
 _FROM = re.compile(r"(?:--platform=\S+\s+)?(?P<image>[^\s$]\S*)(?:\s|$)")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_JOINT = re.compile(r"(?:\s|\\\r?\n)*&&(?:\s|\\\r?\n)*")
 _PAIR = re.compile(r"(?P<name>\w+)(?:=|[ \t]+)(?P<value>\"[^\"]*\"|'[^']*'|\S*)")
 
 
@@ -43,11 +44,18 @@ def check(text: str, wanted: Wanted) -> Iterator[Found]:
         elif name in ("RUN", "CMD", "ENTRYPOINT"):
             alone = name == "RUN"
             all_commands = list(commands(_without_comments(text, start, end), start, end))
-            for command in all_commands:
+            for place, command in enumerate(all_commands):
+                before = all_commands[place - 1].end if place else start
+                is_last = place > 0 and place == len(all_commands) - 1
+                joint = text[before : command.start] if is_last else ""
                 while command.words[0].text.startswith("--") and len(command.words) > 1:
                     command = command._replace(words=command.words[1:])  # RUN's own options
                 whole = alone and len(all_commands) == 1
-                yield from _command(command, whole, instruction, text, wanted)
+                for found in _command(command, whole, instruction, text, wanted):
+                    is_removed = found.edits == (Edit(command.start, command.end, "true"),)
+                    if is_removed and _JOINT.fullmatch(joint):  # `a && true` is `a`
+                        found = found._replace(edits=(Edit(before, command.end, ""),))
+                    yield found
 
 
 def _without_comments(text: str, start: int, end: int) -> str:
