@@ -263,7 +263,9 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
     if isinstance(call, ast.Call):
         is_partial = bool(call.args) and script.dotted(call.func, scope) == "functools.partial"
         dotted = script.dotted(call.args[0] if is_partial else call.func, scope) or ""
-        if dotted.startswith("torch.") and dotted not in {"torch.device", "torch.Generator"}:
+        # The constructors of tensor types accept the device of their type only: `torch.FloatTensor`.
+        is_of_other_rules = dotted in {"torch.device", "torch.Generator"}
+        if dotted.startswith("torch.") and not (is_of_other_rules or dotted.endswith("Tensor")):
             yield from _handed(script, argument.value)
 
 

@@ -58,6 +58,7 @@ def test_what_the_file_does_not_say(before: str, after: str) -> None:
         "args.device = torch.device('cpu')\nx.to(args.device)",
         "x.to(device)",
         "x.to(args.dtype)",
+        "x = torch.FloatTensor(2, 3, device=args.device)",
         'd = torch.device(f"mps:{n}")',
         'd = torch.device(args.device) == torch.device("meta")',
         'd = torch.device(args.device).type == "mps"',
