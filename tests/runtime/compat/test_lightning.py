@@ -382,7 +382,7 @@ def test_samples_come_in_the_order_of_ddp_where_it_is_asked_for() -> None:
             )
 
     lightning._samples_as_ddp(Connector, Trainer)
-    lightning._as_on_cuda(Connector)
+    lightning._as_on_cuda(Connector, "lightning.fabric")
     for strategy, asked in (("ddp", True), (DDPStrategy(), True), ("auto", False)):
         trainer = Trainer(strategy)
         assert trainer._accelerator_connector.is_distributed is asked
@@ -418,6 +418,9 @@ def test_all_devices() -> None:
     for given, becomes in ((-1, "auto"), ("-1", "auto"), (1, 1), ("auto", "auto"), ([0], [0])):
         connector._check_device_config_and_set_final_flags(devices=given, num_nodes=1)
         assert connector.devices == becomes
+    with pytest.warns(UserWarning, match="Lightning gets 1 XLA device here, not 4"):
+        connector._check_device_config_and_set_final_flags(devices=4, num_nodes=1)
+    assert connector.devices == "auto"
     connector._accelerator_flag = "cpu"
     connector._check_device_config_and_set_final_flags(devices=-1, num_nodes=1)
     assert connector.devices == -1

@@ -45,7 +45,7 @@ _PRECISIONS = (
 )
 _STRATEGY = 'the strategy fails on XLA: use "auto"'
 _PRECISION = 'the precision needs CUDA and fails on XLA: use `precision="bf16-mixed"`'
-DEVICES = 'Lightning gets one device on Trainium and XLA:CPU, and another number fails: use `devices="auto"`'
+DEVICES = 'Lightning gets one device on Trainium and XLA:CPU, whatever the number is: use `devices="auto"`'
 ACCELERATOR = 'with this accelerator Lightning does not use XLA: use "auto"'
 
 

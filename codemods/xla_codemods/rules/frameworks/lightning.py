@@ -29,7 +29,7 @@ the command line. Use bfloat16 for mixed precision.
 +trainer = L.Trainer(accelerator="auto", devices=1, strategy="ddp", max_epochs=3)
 ```
 
-A number of devices is reported. On Trainium and XLA:CPU Lightning refuses all numbers except 1:
+A number of devices is reported. On Trainium and XLA:CPU Lightning trains on one device whatever the number is:
 
 ```python
 import lightning as L

@@ -60,7 +60,7 @@ def patch_lightning() -> None:
         if package in sys.modules:
             _every_device(importlib.import_module(f"{package}.accelerators.xla").XLAAccelerator)
             _marks_turns(importlib.import_module(f"{package}.wrappers")._FabricDataLoader)
-            _as_on_cuda(importlib.import_module(f"{package}.connector")._Connector)
+            _as_on_cuda(importlib.import_module(f"{package}.connector")._Connector, package)
     for package in _TRAINERS:
         if package in sys.modules:
             home = f"{package}.trainer.connectors.accelerator_connector"
@@ -71,7 +71,7 @@ def patch_lightning() -> None:
                 strategy = importlib.import_module(f"{package}.strategies.single_xla")
                 _marks_evaluations(strategy.SingleDeviceXLAStrategy)
                 _seeds_as_ddp(strategy.SingleDeviceXLAStrategy, package)
-            _as_on_cuda(connector)
+            _as_on_cuda(connector, package)
     for package in (*_FABRICS, *_TRAINERS):
         if package in sys.modules:
             precisions = f"{package}.plugins.precision"
@@ -99,7 +99,7 @@ def _every_device(accelerator: Any) -> None:
     accelerator.is_available = staticmethod(lambda: True)
 
 
-def _as_on_cuda(connector: Any) -> None:
+def _as_on_cuda(connector: Any, package: str) -> None:
     """Wrap the connector, which derives accelerator, strategy and precision from a Trainer's arguments."""
     choose, count = (
         connector._check_config_and_set_final_flags,
@@ -116,12 +116,28 @@ def _as_on_cuda(connector: Any) -> None:
 
     @functools.wraps(count)
     def counted(self: Any, devices: Any, **given: Any) -> None:
-        every = devices in (-1, "-1") and self._accelerator_flag in ("auto", "tpu")
-        count(self, devices="auto" if every else devices, **given)
+        if self._accelerator_flag in ("auto", "tpu"):
+            if devices in (-1, "-1") or _is_more_than_there_are(devices, package):
+                devices = "auto"
+        count(self, devices=devices, **given)
 
     chosen.of_xla_migrate = True  # type: ignore[attr-defined]
     connector._check_config_and_set_final_flags = chosen
     connector._check_device_config_and_set_final_flags = counted
+
+
+def _is_more_than_there_are(devices: Any, package: str) -> bool:
+    """Return True, with a warning, for a number of devices that Lightning refuses on this host."""
+    accelerator = importlib.import_module(f"{_fabric_of(package)}.accelerators.xla").XLAAccelerator
+    there = accelerator.auto_device_count()
+    if type(devices) is not int or devices <= there:
+        return False
+    warnings.warn(f"Lightning gets {there} XLA device here, not {devices}", stacklevel=2)
+    return True
+
+
+def _fabric_of(package: str) -> str:
+    return "lightning.fabric" if package.startswith("lightning.") else "lightning_fabric"
 
 
 def _on_xla(given: dict[str, Any]) -> dict[str, Any]:
@@ -203,14 +219,13 @@ def _samples_as_ddp(connector: Any, trainer: Any) -> None:
 def _seeds_as_ddp(strategy: Any, package: str) -> None:
     """Seed again when the training starts, as Lightning's DDP does, so that the random numbers of the host are the same."""
     prepare = strategy.setup_environment
-    fabric = "lightning.fabric" if package == "lightning.pytorch" else "lightning_fabric"
 
     @functools.wraps(prepare)
     def seeded(self: Any) -> None:
         prepare(self)
         module = self.lightning_module
         if module is not None and module.trainer._accelerator_connector.of_ddp:
-            importlib.import_module(f"{fabric}.utilities.seed").reset_seed()
+            importlib.import_module(f"{_fabric_of(package)}.utilities.seed").reset_seed()
 
     strategy.setup_environment = seeded
 
