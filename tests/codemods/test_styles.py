@@ -21,7 +21,7 @@ LEFT = {
     "distillation": {},
     "dqn_replay": {"XLA503": 1},
     "ema_mixup": {"XLA503": 2},
-    "fabric_script": {},
+    "fabric_script": {"XLA803": 1},  # the number of devices
     "hf_trainer": {"XLA504": 1},
     "lstm_tbptt": {"XLA918": 1},
     "no_cuda_flag": {},

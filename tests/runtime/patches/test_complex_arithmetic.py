@@ -93,7 +93,6 @@ def test_double_precision_keeps_the_imaginary_part(device: torch.device) -> None
     z = torch.tensor([1 + 2j, 3 - 4j], dtype=torch.complex128)
     assert z.to(device).cpu().tolist() == z.tolist()
     assert z.to(device)[1].item() == 3 - 4j
-    torch.testing.assert_close(torch.fft.irfft(z.to(device), n=3).cpu(), torch.fft.irfft(z, n=3))
 
 
 NORMS: dict[str, Case] = {

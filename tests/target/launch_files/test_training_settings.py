@@ -98,13 +98,16 @@ def test_trainer_of_lightning() -> None:
         "class_path: pytorch_lightning.Trainer\naccelerator: gpu\n",
         "a:\n- b:\n    accelerator: gpu\n    max_steps: 3\n",
         "max_epochs: 3\nstrategy:\n  _target_: lightning.pytorch.strategies.FSDPStrategy\n",
-        "max_epochs: 3\ndevices: 2\n",
         "max_epochs: 3\nstrategy: deepspeed_stage_2\n",
         "max_epochs: 3\nprecision: 16-true\n",
     ],
 )
 def test_forms_of_trainers(text: str) -> None:
     assert codes(text, "a.yaml") == ["XLA959"]
+
+
+def test_a_number_of_devices_is_a_note() -> None:
+    assert codes("max_epochs: 3\ndevices: 2\n", "a.yaml") == ["xla959"]
 
 
 @pytest.mark.parametrize(

@@ -334,5 +334,6 @@ def _judged(script: Script, one: PassedValue, judge: Judge) -> Iterator[Finding]
     message = judge(script, one)
     is_attention = judge is _OF_LOADING["attn_implementation"]
     if message and not (is_attention and is_chosen(script, one.node)):  # XLA904, XLA916
-        fails = one.sure and message not in (HOST, LOADED_HALF, DEVICES)
-        yield RULE.finding(script, one.node, message, severity=ERROR if fails else WARNING)
+        fails = one.sure and message not in (HOST, LOADED_HALF)
+        severity = INFO if message == DEVICES else ERROR if fails else WARNING
+        yield RULE.finding(script, one.node, message, severity=severity)

@@ -149,7 +149,7 @@ from ...analysis.scopes import Scope
 from ...analysis.script import Script
 from ...analysis.syntax import is_off, keyword, text_of, unparsed
 from ...edits import AddArgument, RenameArgument, Replace
-from ...finding import HIGH, MEDIUM, WARNING, Finding
+from ...finding import HIGH, INFO, MEDIUM, WARNING, Finding
 from ...rule import Rule
 
 RULE = Rule("XLA803", "lightning")
@@ -177,7 +177,7 @@ def trainer(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     devices = keyword(call, "devices")
     if isinstance(devices, ast.Constant) and is_patched_for(call):
         if message := fault_of_devices(devices.value):
-            yield RULE.finding(script, devices, message, severity=WARNING)
+            yield RULE.finding(script, devices, message, severity=INFO)
     strategy = keyword(call, "strategy")
     if strategy is not None and (message := fault_of_strategy(script, strategy)):
         edits = [Replace(strategy, '"auto"')] if text_of(strategy) in PLAIN_STRATEGIES else []

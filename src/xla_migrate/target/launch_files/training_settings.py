@@ -177,7 +177,7 @@ def _lightning(entries: Entries) -> Iterator[Found]:
         elif name == "devices":
             accelerator = entries.get("accelerator")
             if accelerator is None or accelerator.value not in UNPATCHED:
-                yield entry.found(message, severity=WARNING)
+                yield entry.found(message, severity=INFO)
         elif name == "precision" and entry.value != "16-true":
             yield entry.found(message, "bf16-mixed")
         else:

@@ -26,12 +26,11 @@ norm.Scalar norm.ScalarOpt_dim norm.ScalarOpt_dtype norm.ScalarOpt_dim_dtype
 def of_any_order(theirs: Callable[..., Any]) -> Callable[..., Any]:
     """Return the kernel `theirs` of a norm, with the kernel of ``vector_norm`` for infinite orders."""
 
-    def kernel(
-        keys: Any, x: torch.Tensor, p: float | None = None, *args: Any, **kwargs: Any
-    ) -> Any:
+    def kernel(keys: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        p = args[0] if args else None
         if p is None or not math.isinf(p):
-            return theirs(keys, x, p, *args, **kwargs)
-        return _vector_norm(x, p, *args, **kwargs)
+            return theirs(keys, x, *args, **kwargs)
+        return _vector_norm(x, *args, **kwargs)
 
     return kernel
 
