@@ -15,11 +15,13 @@ from ...script import Script
 from ...syntax import parameters
 from ..specs import is_device_name
 
-# Functions and packages that make objects of the classes that a file of settings names.
+# Functions and packages that make objects of the classes that a file of settings names; and of hydra,
+# since "instantiate" alone is a word of comments.
 _MAKING = (
-    *("build_from_cfg", "get_obj_from_str", "instantiate", "instantiate_class"),
-    *("instantiate_from_config", "jsonargparse", "LightningCLI", "load_hyperpyyaml"),
+    *("build_from_cfg", "get_obj_from_str", "instantiate_class", "instantiate_from_config"),
+    *("jsonargparse", "LightningCLI", "load_hyperpyyaml"),
 )
+_OF_HYDRA = ("hydra", "instantiate")
 
 
 def is_of_an_object_made_by_name(script: Script, node: ast.expr) -> bool:
@@ -56,8 +58,13 @@ def _is_filled_by_settings(script: Script, name: ast.Name) -> bool:
     function = found[0].node if found is not None else None
     if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
         return False
-    makes = script.source.mentions(*_MAKING) or script.project.mentions(*_MAKING)
+    makes = _mentions(script, *_MAKING) or all(_mentions(script, word) for word in _OF_HYDRA)
     return makes and _takes_texts(function, name.id) and _is_left_open(script, function, name.id)
+
+
+def _mentions(script: Script, *words: str) -> bool:
+    """Return True if the file, or another module of its programs, has one of `words`."""
+    return script.source.mentions(*words) or script.project.mentions(*words)
 
 
 def _takes_texts(function: FunctionNode, name: str) -> bool:
