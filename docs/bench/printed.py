@@ -31,7 +31,7 @@ from statistics import mean, median
 
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, migrate
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 from xla_migrate.verify.experiments.run import run
 
 ROOT = Path(__file__).parents[2]

@@ -89,7 +89,7 @@ def is_accounted_for(result: Migration, home: str, last: str) -> bool:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_each_name_of_the_catalog(setting: str) -> None:
-    """Each name is planted in four of the twelve settings: names of one family, which follow each other, in all."""
+    """Each name is planted in four of the twelve settings, and the next name of its family in four others."""
     assert len(NAMES) > 400
     silent = []
     for name in NAMES[[*SETTINGS].index(setting) % 3 :: 3]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 from ..runtime.rehearsal import environment

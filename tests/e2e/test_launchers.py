@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xla_codemods.engine import migrate
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 from ..runtime.rehearsal import SOURCE

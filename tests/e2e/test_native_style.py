@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from xla_migrate.cli import main
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 from .fixtures import ALL, Fixture, sources

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from xla_codemods.engine import Options, migrate
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 from .torchrun import Ended, environment

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 from xla_migrate.verify.experiments.command import BOOT
 from xla_migrate.verify.observe.plan import VARIABLE, RunPlan
 

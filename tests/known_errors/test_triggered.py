@@ -22,7 +22,7 @@ from torch import nn
 
 from xla_migrate import runtime as xla
 from xla_migrate.known_errors.explain import find
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 torch_xla = pytest.importorskip("torch_xla")
 

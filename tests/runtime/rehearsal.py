@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 

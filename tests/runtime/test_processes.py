@@ -17,7 +17,7 @@ from xla_migrate.runtime import _backend
 from xla_migrate.runtime.eager import backend as eager_backend
 from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
 from xla_migrate.runtime.torch_xla import replicas as xla_replicas
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from .. import warm
 

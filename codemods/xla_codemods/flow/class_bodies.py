@@ -21,9 +21,8 @@ def _names_of_classes(index: Nodes) -> dict[str, dict[ast.ClassDef, list[ast.exp
     """Return what the bodies of the file's classes assign, by name and class."""
     found: dict[str, dict[ast.ClassDef, list[ast.expr]]] = {}
     for definition, _ in index.of(ast.ClassDef):
-        for statement in definition.body:
-            for target in statement.targets if isinstance(statement, ast.Assign) else ():
-                if isinstance(target, ast.Name) and isinstance(statement, ast.Assign):
-                    of_name = found.setdefault(target.id, {})
-                    of_name.setdefault(definition, []).append(statement.value)
+        for statement in (s for s in definition.body if isinstance(s, ast.Assign)):
+            for target in (t for t in statement.targets if isinstance(t, ast.Name)):
+                of_name = found.setdefault(target.id, {})
+                of_name.setdefault(definition, []).append(statement.value)
     return found

@@ -73,7 +73,7 @@ class Told:
 
 
 def _free_port() -> int:
-    """As `xla_migrate.torchrun` has it: the runtime imports nothing above itself, for it is copied into scripts."""
+    """As `xla_migrate.script_environment` has it: the runtime imports nothing above itself, for it is copied into scripts."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -418,7 +418,7 @@ def test_all_devices() -> None:
     for given, becomes in ((-1, "auto"), ("-1", "auto"), (1, 1), ("auto", "auto"), ([0], [0])):
         connector._check_device_config_and_set_final_flags(devices=given, num_nodes=1)
         assert connector.devices == becomes
-    with pytest.warns(UserWarning, match="Lightning gets 1 XLA device here, not 4"):
+    with pytest.warns(UserWarning, match="not 4: this host gives it 1"):
         connector._check_device_config_and_set_final_flags(devices=4, num_nodes=1)
     assert connector.devices == "auto"
     connector._accelerator_flag = "cpu"

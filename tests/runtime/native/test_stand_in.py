@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from ... import warm
 from ...e2e.fixtures import ALL, ROOT

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.fixtures import ROOT, Fixture, migrated
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 if sys.version_info >= (3, 11):
     import tomllib

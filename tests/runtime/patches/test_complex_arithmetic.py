@@ -30,6 +30,8 @@ def _real(z: torch.Tensor) -> torch.Tensor:
 
 CASES: dict[str, Case] = {
     "a quotient": lambda x: _real(_complex(x) / _other(x)),
+    "by keyword": lambda x: _real(torch.div(input=_complex(x), other=3.0)),
+    "of a real tensor by keyword": lambda x: _real((x[..., 0]).div(other=_other(x))),
     "by a number": lambda x: _real(_complex(x) / 3.0),
     "of a number": lambda x: _real(2.0 / _other(x)),
     "by a real tensor": lambda x: _real(_complex(x) / (x[..., 0].abs() + 1)),

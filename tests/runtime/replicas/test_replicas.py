@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xla_migrate.torchrun import free_port
+from xla_migrate.script_environment import free_port
 
 from ... import warm
 from .. import rehearsal

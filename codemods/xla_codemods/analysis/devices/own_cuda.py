@@ -68,9 +68,10 @@ def _of_other_modules(script: Script, call: ast.Call) -> Iterator[_Method]:
         return
     modules = script.project.modules
     for path in sorted(modules.matching(_DEFINED) & script.project.programs):
-        index = modules.whole(path)
-        for each in index.cached(methods).get("cuda", ()) if index is not None else ():
-            if index is not None and _may_take(each, call) and _is_given_more(each, call):
+        if (index := modules.whole(path)) is None:
+            continue
+        for each in index.cached(methods).get("cuda", ()):
+            if _may_take(each, call) and _is_given_more(each, call):
                 yield index, each
 
 

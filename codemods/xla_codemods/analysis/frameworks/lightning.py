@@ -70,7 +70,7 @@ def fault_of_strategy_class(made: str) -> str:
 
 
 def fault_of_devices(value: object) -> str:
-    """Return why Lightning refuses this number or list of devices on XLA; empty if it does not."""
+    """Return what to do about a number or list of several devices; empty for one device."""
     if isinstance(value, str):
         value = value.strip()
         several = "," in value or (value.isdigit() and int(value) > 1)

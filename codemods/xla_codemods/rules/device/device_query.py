@@ -298,9 +298,7 @@ def device_count(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findi
     if is_one_of_many(script, call):
         yield RULE.finding(script, call, message, severity=WARNING)
     elif counts_for_a_trainer(script, call):
-        message = (
-            f'`{_written(call.func)}()` is 0 on an XLA host: use "auto", which takes all devices'
-        )
+        message = f'`{_written(call.func)}()` is 0 on an XLA host: use "auto", with which Lightning chooses the number'
         yield RULE.finding(script, call, message, Replace(call, '"auto"'))
     elif test is None:
         yield RULE.finding(script, call, message, Replace(call, f"{script.xla}.device_count()"))

@@ -91,9 +91,11 @@ _MESSAGE = "the quantisation needs CUDA kernels and fails on XLA: load in bfloat
     "accelerate.utils.BnbQuantizationConfig",
 )
 def configured(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    choice = script.parent(call)
-    is_chosen = isinstance(choice, ast.IfExp) and choice.body is call
-    by_flag = list(_by_flag(script, choice.test)) if is_chosen else []  # type: ignore[union-attr]
+    match script.parent(call):
+        case ast.IfExp(test=test, body=body) if body is call:
+            by_flag = list(_by_flag(script, test))
+        case _:
+            by_flag = []
     yield from by_flag or [RULE.finding(script, call, _MESSAGE)]
 
 

@@ -132,7 +132,9 @@ def _is_more_than_there_are(devices: Any, package: str) -> bool:
     there = accelerator.auto_device_count()
     if type(devices) is not int or devices <= there:
         return False
-    warnings.warn(f"Lightning gets {there} XLA device here, not {devices}", stacklevel=2)
+    warnings.warn(
+        f"Lightning uses devices='auto', not {devices}: this host gives it {there}", stacklevel=2
+    )
     return True
 
 

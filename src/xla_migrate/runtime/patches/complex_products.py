@@ -36,6 +36,7 @@ _IN_PLACE: list[tuple[Any, str]] = [
 ]
 _SUMS: list[tuple[Any, str]] = [(torch, "addcdiv"), (torch.Tensor, "addcdiv")]
 _MEANS: list[tuple[Any, str]] = [(torch, "mean"), (torch.Tensor, "mean")]
+_REFUSED = frozenset({"axis", "out", "rounding_mode"})  # left to torch_xla
 PATCHED = [*_QUOTIENTS, *_IN_PLACE, *_SUMS, *_MEANS, (torch, "einsum"), (functional, "einsum")]
 
 
@@ -56,7 +57,7 @@ def apply() -> None:
 def _for_complex(torchs: Any, ours: Callable[..., Any]) -> Any:
     @functools.wraps(torchs)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if any(map(_is_complex, args[:2])) and "out" not in kwargs:
+        if any(map(_is_complex, (*args, *kwargs.values()))) and _REFUSED.isdisjoint(kwargs):
             return ours(*args, **kwargs)
         return torchs(*args, **kwargs)
 

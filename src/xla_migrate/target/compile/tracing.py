@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ...torchrun import environment_of_one
+from ...script_environment import QUIET, environment_of_one
 from ...verify.experiments import workspace
 from ...verify.experiments.process import end
 from ...verify.judge.trace import Recompile
@@ -23,12 +23,6 @@ from ..kernels.targets import KernelTarget
 from .plan import VARIABLE, Plan
 
 _BOOT = Path(__file__).parent / "boot"
-_QUIET = {
-    "MPLBACKEND": "Agg",
-    "WANDB_MODE": "offline",
-    "PYTHONUNBUFFERED": "1",
-    "HYDRA_FULL_ERROR": "1",  # hydra hides the traceback otherwise
-}
 _POLL = 0.1
 _NO_TORCH_XLA = (
     f"torch_xla is not installed in {sys.executable}: pip install 'torch==2.9.*' 'torch_xla==2.9.*'"
@@ -181,7 +175,7 @@ def _program(script: Path, root: Path) -> list[str]:
 
 def _environment(plan: Path, script: Path, devices: int) -> dict[str, str]:
     source = script.read_text(encoding="utf-8", errors="replace")
-    env = {**_QUIET, **os.environ, "PJRT_DEVICE": "CPU", VARIABLE: str(plan)}
+    env = {**QUIET, **os.environ, "PJRT_DEVICE": "CPU", VARIABLE: str(plan)}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_BOOT), env.get("PYTHONPATH")]))
     env.pop("XLA_MIGRATE_BACKEND", None)
     env["CPU_NUM_DEVICES"] = str(devices)

@@ -257,7 +257,7 @@ of an optimizer stays: on XLA the runtime ignores it. `strategy: ddp` stays, too
 ```yaml
 trainer:
   accelerator: gpu       # becomes auto
-  devices: 8             # reported: use auto
+  devices: 8             # a note: use auto
   strategy: ddp
   precision: 16-mixed    # becomes bf16-mixed
 ```""",

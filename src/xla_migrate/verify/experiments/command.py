@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...torchrun import free_port
+from ...script_environment import QUIET, free_port
 from ..observe.plan import VARIABLE, RunPlan
 from .starting import starts_processes
 
@@ -15,12 +15,6 @@ BOOT = Path(__file__).parent.parent / "observe" / "boot"
 
 # A reference must not meet torch_xla (fact 1.106); these libraries look for it by themselves.
 _WITHOUT_XLA = {"USE_TORCH_XLA": "0", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-_QUIET = {
-    "MPLBACKEND": "Agg",
-    "WANDB_MODE": "offline",
-    "PYTHONUNBUFFERED": "1",
-    "HYDRA_FULL_ERROR": "1",  # hydra hides the traceback otherwise
-}
 
 
 def command(python: str, script: Path, root: Path, args: list[str], nproc: int) -> list[str]:
@@ -41,7 +35,7 @@ def _program(script: Path, root: Path, source: str) -> list[str]:
 
 
 def environment(plan: RunPlan, base: Path, more: Mapping[str, str] | None) -> dict[str, str]:
-    env = {**_QUIET, **os.environ, **(more or {})}
+    env = {**QUIET, **os.environ, **(more or {})}
     env[VARIABLE] = str(base / "plan.json")
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(BOOT), env.get("PYTHONPATH")]))
     env["PYTHONHASHSEED"] = "0"

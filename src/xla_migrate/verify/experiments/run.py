@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...torchrun import environment_of_one
+from ...script_environment import environment_of_one
 from ..judge.failures import Failure, Fault, lacks_torchrun
 from ..judge.observed import ObservedRun
 from ..observe.plan import Arithmetic, Dropout, Precision, RunPlan, Side, Suspect

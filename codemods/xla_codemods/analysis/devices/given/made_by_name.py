@@ -8,11 +8,12 @@ from __future__ import annotations
 import ast
 
 from ....flow.edges import sources
+from ...nodes import walk
 from ...projects.callees import callees_of, filled
 from ...projects.passed_arguments import passed_arguments
 from ...scopes import FunctionNode
 from ...script import Script
-from ...syntax import parameters
+from ...syntax import parameters, unparsed
 from ..specs import is_device_name
 
 # Functions and packages that make objects of the classes that a file of settings names; and of hydra,
@@ -36,9 +37,9 @@ def may_be_none(script: Script, node: ast.expr) -> bool:
     defaults = [source for name in names for source in sources(script, name)]
     if not any(isinstance(each, ast.Constant) and each.value is None for each in defaults):
         return False
-    spelled = ast.unparse(node)
     tests = [a.test for a in script.ancestors(node) if isinstance(a, (ast.If, ast.IfExp))]
-    return not any(spelled in ast.unparse(test) for test in tests)
+    spelled = ast.unparse(node)
+    return not any(unparsed(part) == spelled for test in tests for part in walk(test))
 
 
 def _stored_names(script: Script, node: ast.expr) -> list[ast.Name]:

@@ -35,6 +35,12 @@ def put(
                 library.impl(operation, kernel, key, with_keyset=with_keyset)
 
 
+def original(name: str) -> Callable[..., Any]:
+    """Return torch_xla's kernel of that name, called with the dispatch keys first. Asked before ours is put."""
+    kernel: Any = torch.library.get_kernel(f"aten::{name}", "XLA")
+    return kernel.call_boxed  # type: ignore[no-any-return]
+
+
 def take_back(module: str) -> None:
     """Remove the kernels of a patch, so that those before them are in place again."""
     for library in _kept.pop(module, ()):

@@ -17,7 +17,7 @@ import torch
 
 from .._versions import Versions
 from ._infinite_norms import NORMS
-from ._kernels import put
+from ._kernels import original, put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
@@ -33,12 +33,6 @@ def apply() -> None:
     }
     kernels = {name: made(original(name)) for name, made in ours.items()}
     put(__name__, kernels, "XLA", with_keyset=True)
-
-
-def original(name: str) -> Kernel:
-    """Return torch_xla's kernel of that name, called with the dispatch keys first. Asked before ``apply``."""
-    kernel: Any = torch.library.get_kernel(f"aten::{name}", "XLA")
-    return kernel.call_boxed  # type: ignore[no-any-return]
 
 
 def _real_or_magnitude(theirs: Kernel) -> Kernel:

@@ -1,4 +1,4 @@
-"""Complex numbers of double precision keep their imaginary part on the way to the host.
+"""``cpu``, ``item`` and ``tolist`` keep the imaginary part of complex numbers in double precision.
 
 The fault: torch_xla drops it, silently, when a complex128 tensor is copied to the CPU, or computed
 there because an operation has no kernel (fact 3.69). Here, ``cpu``, ``item`` and ``tolist`` are

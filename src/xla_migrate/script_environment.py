@@ -1,9 +1,16 @@
-"""What torchrun gives the processes that it starts: a port to meet at, and variables of the environment."""
+"""The environment of a user's script that a command runs: quiet libraries, and what torchrun would give it."""
 
 from __future__ import annotations
 
 import socket
 
+# Libraries draw and upload nothing, output is there at once, and hydra shows tracebacks.
+QUIET = {
+    "MPLBACKEND": "Agg",
+    "WANDB_MODE": "offline",
+    "PYTHONUNBUFFERED": "1",
+    "HYDRA_FULL_ERROR": "1",
+}
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
