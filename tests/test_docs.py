@@ -172,6 +172,7 @@ def test_what_the_architecture_names_is_there() -> None:
     assert not {n for n in named if not set(n.split("/")) <= there} - {"ast", "backward"}
 
 
+@pytest.mark.e2e
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")

@@ -34,6 +34,7 @@ def _violations(folder: Path) -> Counter[tuple[str, str]]:
     return Counter((path, rest.split()[0]) for path, _, _, rest in rows)
 
 
+@pytest.mark.e2e
 def test_the_fixtures_get_no_new_lint(tmp_path: Path) -> None:
     shutil.copytree(FIXTURES, tmp_path / "before")
     shutil.copytree(FIXTURES, tmp_path / "after")

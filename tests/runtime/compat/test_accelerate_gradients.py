@@ -170,6 +170,7 @@ def flat(told: Any) -> list[float]:
     return [v for part in told for v in flat(part)] if isinstance(told, list) else [told]
 
 
+@pytest.mark.e2e
 def test_replicas_train_by_themselves_and_are_averaged_as_on_the_cpu() -> None:
     for rank, (expected, found) in enumerate(zip(on_the_cpu(), on_xla(), strict=True)):
         assert list(found) == list(expected)
@@ -183,6 +184,7 @@ def test_replicas_train_by_themselves_and_are_averaged_as_on_the_cpu() -> None:
                 assert found[name] == told, (rank, name)
 
 
+@pytest.mark.e2e
 def test_they_differ_between_the_averages() -> None:
     """Else the comparison would say nothing. At the end they are averaged, and momentum is not."""
     first, second = on_xla()
@@ -190,6 +192,7 @@ def test_they_differ_between_the_averages() -> None:
     assert equal == [*[False, False, True] * 3, False, False, True, False, False]
 
 
+@pytest.mark.e2e
 def test_one_process_has_nothing_to_average() -> None:
     (found,) = rehearsal.run(PATCHED + SCRIPT + 'train("alone", batches=6)', count=1)
     assert found["alone state"] == [False, 7]
