@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
-from ..nodes import FUNCTIONS
+from ...flow.edges import sources
 from ..parsed_file import ParsedFile
 from ..scopes import Scope
 from ..script import Script
@@ -25,23 +24,21 @@ class MadeOf:
         self.script = script
 
     def parts(self, node: ast.expr) -> Iterator[ast.expr]:
-        """Yield the parts of `node`, and what names are bound to."""
-        if isinstance(node, ast.Name):
-            yield from self._bound(node)
-        else:
-            yield from self._values(node, self.script.index.scope(node))
+        """Yield the parts of `node`, and where its value comes from."""
+        yield from sources(self.script, node)
+        bound = (b for b in self.script.bindings(node) if b.how not in {"parameter", "import"})
+        yield from (binding.value for binding in bound if binding.value is not None)
+        yield from self._values(node, self.script.index.scope(node))
 
     def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
         match node:
-            case ast.IfExp(body=first, orelse=second) | ast.BinOp(left=first, right=second):
+            case ast.BinOp(left=first, right=second):
                 yield from (first, second)
-            case ast.BoolOp(values=parts) | ast.JoinedStr(values=parts):
-                yield from parts
             case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
                 yield from parts
-            case ast.Dict(values=parts):
+            case ast.JoinedStr(values=parts) | ast.Dict(values=parts):
                 yield from parts
-            case ast.Subscript(value=part) | ast.Starred(value=part) | ast.NamedExpr(value=part):
+            case ast.Subscript(value=part) | ast.Starred(value=part):
                 yield part
             case ast.FormattedValue(value=part) | ast.Lambda(body=part):
                 yield part
@@ -73,24 +70,6 @@ class MadeOf:
             yield call.func.value
         yield from args
         yield from (keyword.value for keyword in call.keywords)
-
-    def _bound(self, node: ast.Name) -> Iterator[ast.expr]:
-        for binding in self.script.bindings(node):
-            if binding.how == "parameter":
-                function = self.script.parents[self.script.parents[binding.node]]
-                if not isinstance(function, FUNCTIONS):
-                    continue
-                for call in calls_by_name(self.script, function):
-                    given = argument(self.script, node.id, function, call)
-                    yield from [given] if given is not None else _spread(call)
-            elif binding.value is not None and binding.how != "import":
-                yield binding.value
-
-
-def _spread(call: ast.Call) -> list[ast.expr]:
-    """Return the `*` and `**` arguments of `call`."""
-    stars: list[ast.expr] = [a for a in call.args if isinstance(a, ast.Starred)]
-    return stars + [k.value for k in call.keywords if k.arg is None]
 
 
 _UNBOUND = frozenset({"torch.Tensor.to", "torch.nn.Module.to", "operator.methodcaller"})

@@ -18,13 +18,12 @@ from ..projects.passed_arguments import (
     PassedArgument,
     assigned_to,
     default_of,
-    entries,
     passed_arguments,
 )
 from ..projects.sources import Place, ValueSources
 from ..scopes import ITERATED, Binding, Scope
 from ..script import Script
-from ..syntax import is_literal, name_of
+from ..syntax import is_literal
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -229,24 +228,14 @@ class Numbers:
 
     def _of_kept(self, node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[Place]:
         """`self.device`, `args.device`, `config["device"]`."""
-        if isinstance(node, ast.Attribute):
-            around = index.class_around(node)
-            if name_of(node.value) in {"self", "cls"} and around is not None:
-                bound = list(self.callees.attributes(index, around, node.attr))
-                made = _is_made_where_named(node.attr, [b.value for _, b in bound])
-                if not made or is_calculated_with(index, node):
-                    for of, binding in bound:
-                        yield from self._bound(node.attr, binding, of)
-                return
-        given = [*assigned_to(node, index), *entries(node, index)]
-        if _is_made_where_named(last_name(node) or "", given):
+        given = list(self._values.of(Place(node, index)))
+        if _is_made_where_named(last_name(node) or "", [place.node for place in given]):
             if not is_calculated_with(index, node):
                 return
-        yield from (Place(value, index) for value in given)
+        yield from given
         for owner in self._owners(node.value, index):
-            same = _with_owner(node, owner.node)
-            for value in (*assigned_to(same, owner.home), *entries(same, owner.home)):
-                yield Place(value, owner.home)
+            same = assigned_to(_with_owner(node, owner.node), owner.home)
+            yield from (Place(value, owner.home) for value in same)
 
     def _owners(self, owner: ast.expr, index: Index) -> Iterator[PassedArgument]:
         """Yield what is passed for the parameter `owner`: `args` of `args.device`."""

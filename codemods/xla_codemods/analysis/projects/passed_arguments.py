@@ -6,20 +6,18 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...flow.containers import held
+from ...flow.edges import sources
 from ..devices.specs import INDEX_NAME, last_name
 from ..index import Index
 from ..once import once
 from ..parsed_file import ParsedFile
 from ..syntax import (
     CALLED_AS_INSTANCE,
-    class_values,
-    dict_entries,
     keyword,
     name_of,
     names_given,
-    text_of,
     texts_of,
-    unparsed,
 )
 from .callees import PREPARING, Callees, Handed, Target, callees_of, filled
 
@@ -80,8 +78,7 @@ class PassedArguments:
             for given in handed.keywords:
                 if given.arg is None:
                     for name in names:
-                        node = ast.Subscript(given.value, ast.Constant(name), ast.Load())
-                        for value in entries(node, index):
+                        for value in held(index, given.value, name):
                             yield name, PassedArgument(value, index, False)
 
     def calls(self, target: Target) -> Iterator[tuple[Index, ast.Call]]:
@@ -141,33 +138,10 @@ def _heirs(name: str, index: Index) -> set[str]:
 
 
 def assigned_to(node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[ast.expr]:
-    """What an owner of the same name is given for the same attribute or entry, in the module of `index`."""
-    wanted = _place(node)
-    if wanted is not None:
-        yield from index.cached(_assignments).get(wanted, ())
-    if wanted is not None and isinstance(node, ast.Attribute):
-        yield from _defaults(node.attr, index)
-
-
-def _assignments(index: Index) -> dict[tuple[str, str], list[ast.expr]]:
-    """Owner and name -> what the module assigns there."""
-    found: dict[tuple[str, str], list[ast.expr]] = {}
-    for assign, _ in index.of(ast.Assign):
-        for target in assign.targets:
-            if isinstance(target, (ast.Attribute, ast.Subscript)):
-                place = _place(target)
-                if place is not None:
-                    found.setdefault(place, []).append(assign.value)
-    return found
-
-
-def _place(node: ast.Attribute | ast.Subscript) -> tuple[str, str] | None:
-    """`self.args.device` and `args.device` are one."""
-    owner = unparsed(node.value).rpartition(".")[2]
+    """Yield what the module of `index` gives the attribute or entry, and the defaults of options of that name."""
+    yield from sources(index, node)
     if isinstance(node, ast.Attribute):
-        return owner, node.attr
-    key = text_of(node.slice)
-    return (owner, key) if key is not None else None
+        yield from _defaults(node.attr, index)
 
 
 def _defaults(name: str, index: Index) -> Iterator[ast.expr]:
@@ -204,39 +178,6 @@ def is_default_of_an_option(script: ParsedFile, node: ast.expr) -> bool:
     return name in {"add_argument", "option"} and (
         kind is None or (isinstance(kind, ast.Name) and kind.id == "str")
     )
-
-
-def entries(node: ast.Attribute | ast.Subscript, index: Index) -> Iterator[ast.expr]:
-    """What a dict, or a namespace that is made of named values, has for the entry or attribute `node`."""
-    place = _place(node)
-    if place is None:
-        return
-    made: list[ast.expr] = [node.value]
-    if not isinstance(node.value, (ast.Dict, ast.Call)):
-        bindings = index.bindings(node.value)
-        made = [b.whole for b in bindings if b.how == "assign" and b.whole is not None]
-    for value in made:
-        yield from _of_display(value, place[1])
-        if isinstance(node, ast.Attribute) and isinstance(value, ast.Call):
-            default = _field(value, place[1], index)
-            yield from [default] if default is not None else []
-    if isinstance(node.value, ast.Name) and isinstance(node, ast.Subscript):
-        yield from assigned_to(node, index)
-
-
-def _of_display(value: ast.expr, name: str) -> Iterator[ast.expr]:
-    yield from (entry for key, entry in dict_entries(value) if key == name)
-    if isinstance(value, ast.Call) and ast.unparse(value.func) != "dict":
-        yield from (k.value for k in value.keywords if k.arg == name)
-
-
-def _field(made: ast.Call, name: str, index: Index) -> ast.expr | None:
-    """The default of a field of the class that `made` makes one of: `device: int = 0`."""
-    if not isinstance(made.func, ast.Name) or keyword(made, name) is not None:
-        return None
-    classes = (node for node, _ in index.of(ast.ClassDef) if node.name == made.func.id)
-    fields = (value for node in classes for field, value in class_values(node) if field == name)
-    return next(fields, None)
 
 
 def default_of(call: ast.Call) -> ast.expr | None:

@@ -139,7 +139,6 @@ class _Origins(MadeOf):
             case ast.Name() | ast.Attribute():
                 if node in self.index.parents:  # a name of this file
                     yield from (*self.put[_spelled(node)], *super().parts(node))
-                    yield from sources(self.script, node) if isinstance(node, ast.Attribute) else ()
                     yield from self._elsewhere(node)
             case _:
                 yield from super().parts(node)

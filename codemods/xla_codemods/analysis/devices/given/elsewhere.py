@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ...frameworks.arguments import TRAINERS
+from ...index import Tree
 from ...inference.values import DEVICE, GIVEN, STRING
 from ...projects.callees import derives
-from ...projects.passed_arguments import assigned_to
 from ...script import Script
 from ...syntax import keyword, name_of
 from ..specs import is_device_name
@@ -131,7 +131,9 @@ def is_from_elsewhere(script: Script, part: ast.expr) -> bool:
     known = script.value(part).kinds or script.value(owner).kinds
     if known or script.dotted(owner) is not None or is_made_device(script, part):
         return False
-    return not _is_made_in_another_module(script, part, name)
+    others = sorted(script.project.programs & script.project.modules.with_word(name))
+    homes = filter(None, map(script.project.modules.whole, others))
+    return not any(is_made_device(home, part) for home in homes)
 
 
 def _are_of_a_trainer(script: Script, owner: ast.expr) -> bool:
@@ -142,32 +144,18 @@ def _are_of_a_trainer(script: Script, owner: ast.expr) -> bool:
     return derives(script, definition, TRAINERS.__contains__)
 
 
-def _is_made_in_another_module(
-    script: Script, part: ast.Attribute | ast.Subscript, name: str
-) -> bool:
-    """Return True if a module of the same programs puts a torch.device there: `args.device = torch.device(...)`."""
-    modules = script.project.modules
-    others = sorted(script.project.programs & modules.with_word(name))
-    homes = filter(None, map(modules.whole, others))
-    values = (home.value(given) for home in homes for given in assigned_to(part, home))
-    return any(value.has(DEVICE) and not value.has(STRING) for value in values)
-
-
 def is_filled(script: Script, part: ast.expr) -> bool:
     """Return True if `part` is a field that a file of settings or a command line fills with a text."""
     return is_filled_field(script, part) and not is_made_device(script, part)
 
 
-def is_made_device(script: Script, given: ast.expr) -> bool:
-    """True if the file puts a torch.device in its place: `args.device = torch.device(...)`."""
+def is_made_device(home: Tree, given: ast.expr) -> bool:
+    """True if the module puts a torch.device in its place: `args.device = torch.device(...)`."""
     text = ast.unparse(given)
     short = ".".join(text.split(".")[-2:])  # `args.device` and `self.args.device` are one
-    for spelling in (text, short):
-        for statement, scope in script.index.assignments(spelling):
-            value = script.value(statement.value, scope)
-            if value.has(DEVICE) and not value.has(STRING):
-                return True
-    return False
+    found = (home.index.assignments(spelling) for spelling in (text, short))
+    values = (home.value(statement.value, scope) for each in found for statement, scope in each)
+    return any(value.has(DEVICE) and not value.has(STRING) for value in values)
 
 
 def is_settings(node: ast.expr) -> bool:
