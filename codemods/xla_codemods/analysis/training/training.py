@@ -132,7 +132,7 @@ class Training:
         self.script = script
         self.batches = Batches(script)
         self._effects: dict[ast.AST, frozenset[str]] = {}
-        self.feeding = Feeding(script, self.batches)
+        self.feeding = Feeding(script, self.batches, self.effects_of)
 
     @cached_property
     def loops(self) -> list[Loop]:

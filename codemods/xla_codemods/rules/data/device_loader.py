@@ -91,6 +91,27 @@ If a flag decides whether the batch is moved, the flag selects the loader:
 +        xla.optimizer_step(optimizer)
 ```
 
+A loop that fetches its next batch before the backward pass keeps its loader. The step mark of a
+device loader would separate the forward from the backward pass:
+
+```diff
+ import torch
+ from torch.utils.data import DataLoader
++from xla_migrate import runtime as xla
+
+ def train(model, dataset, optimizer, device):
+     batches = iter(DataLoader(dataset, batch_size=8, drop_last=True))
+     x, y = next(batches)
+     for step in range(100):
+         loss = model(x.to(device), y.to(device)).sum()
+         x, y = next(batches)
+         optimizer.zero_grad()
+         loss.backward()
+-        optimizer.step()
++        xla.optimizer_step(optimizer)
++        xla.mark_step()
+```
+
 Functions of PyTorch that loop over a loader would otherwise be one graph for the whole epoch
 (fact 3.32):
 

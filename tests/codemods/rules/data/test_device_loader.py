@@ -278,3 +278,63 @@ def train(model, optimizer, loader, main, own):
 """
     lines = [line.strip() for line in migrated(source).splitlines()]
     assert [line for line in lines if line.startswith("bar = ")] == [*after, "bar = tqdm(loader)"]
+
+
+CYCLE = """
+from functools import partial
+
+def cycle(loader, device):
+    while True:
+        for x in loader:
+            yield x.to(device)
+"""
+TAKING = """
+def train(model, dataset, optimizer, device):
+    loader = DataLoader(dataset, drop_last=True)
+    {made}
+    x = next(batches)
+    x = x.to(device)
+    for step in range(100):
+        {body}
+"""
+FORWARD, BACKWARD, UPDATE = "loss = model(x).sum()", "loss.backward()", "optimizer.step()"
+FETCH = "x = next(batches)\n        x = x.to(device)"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "batches = iter(loader)",
+        "batches = cycle(loader, device)",
+        "batches = iter(cycle(loader, device))",
+        "make = partial(cycle, device=device)\n    batches = make(loader)",
+        "make = cycle\n    batches = make(loader, device)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("order", "is_wrapped"),
+    [
+        ([FETCH, FORWARD, BACKWARD, UPDATE], True),
+        ([FORWARD, BACKWARD, UPDATE, FETCH], True),
+        ([FORWARD, BACKWARD, FETCH, UPDATE], True),
+        ([FORWARD, FETCH, BACKWARD, UPDATE], False),
+        (
+            [
+                FORWARD,
+                "if step:\n            pass",
+                FETCH,
+                "optimizer.zero_grad()",
+                BACKWARD,
+                UPDATE,
+            ],
+            False,
+        ),
+    ],
+)
+def test_a_batch_fetched_between_forward_and_backward_pass_comes_from_a_plain_loader(
+    made: str, order: list[str], is_wrapped: bool
+) -> None:
+    setup = CYCLE if "cycle" in made else ""
+    after = migrated(HEAD + setup + TAKING.format(made=made, body="\n        ".join(order)))
+    assert ("MpDeviceLoader" in after) is is_wrapped
+    assert "xla.optimizer_step(optimizer)\n        xla.mark_step()" in after or is_wrapped
