@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from ...flow.closure import reach, trace
 from .. import flow
 from ..index import Index
+from ..inference.values import TENSOR
 from ..projects.callees import Target, filled, parameters, scope_of
 from ..projects.passed_arguments import (
     PassedArgument,
@@ -24,6 +25,7 @@ from ..projects.sources import Place, ValueSources
 from ..scopes import ITERATED, Binding, Scope
 from ..script import Script
 from ..syntax import is_literal
+from .given.elsewhere import is_settings
 from .specs import (
     INDEX_NAME,
     is_device_name,
@@ -169,7 +171,7 @@ class Numbers:
             case ast.Attribute() | ast.Subscript():
                 if INDEX_NAME.match(last_name(node) or ""):
                     yield Place(_SOME, index)
-                else:
+                elif not _is_of_a_tensor(node, index):
                     yield from self._of_kept(node, index)
 
     def _of_call(self, call: ast.Call, index: Index) -> Iterator[Place]:
@@ -334,6 +336,14 @@ def _with_owner(
     if isinstance(node, ast.Attribute):
         return ast.Attribute(owner, node.attr, ast.Load())
     return ast.Subscript(owner, node.slice, ast.Load())
+
+
+def _is_of_a_tensor(node: ast.Attribute | ast.Subscript, index: Index) -> bool:
+    """Return True for `x.device`, also of an unknown object that is not called like options."""
+    if not isinstance(node, ast.Attribute) or node.attr != "device":
+        return False
+    kinds = index.value(node.value).kinds
+    return TENSOR in kinds or not (kinds or is_settings(node.value))
 
 
 def _is_int(node: ast.expr) -> bool:

@@ -294,3 +294,25 @@ def test_what_is_said_to_be_of_another_type_is_no_number(told: str) -> None:
     """`a.to(b)` gives `a` the device and the type of the tensor `b`."""
     source = f"import torch\n\ndef like(a, b):\n    {told}\n\ndef update(total, n=1):\n    return like(total, n) + n\n"
     assert migrated(source) == source
+
+
+def test_the_device_of_a_tensor_is_no_option_of_the_same_name() -> None:
+    source = """
+import argparse
+import torch
+
+def zeros_like(x):
+    return torch.zeros(3, device=x.device)
+
+def unused(h, args):
+    return torch.ones(3, device=h.device), h.to(args.device)
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", type=int, default=0)
+args = parser.parse_args()
+model = torch.nn.Linear(2, 2).to(args.device)
+zeros_like(model(torch.zeros(2).to(args.device)))
+"""
+    after = migrated(source)
+    assert "torch.zeros(3, device=x.device)" in after
+    assert "torch.ones(3, device=h.device), h.to(xla.xla_device(args.device))" in after
