@@ -14,7 +14,7 @@ from ....patterns import Pattern
 from ...bindings import Binding
 from ...nodes import walk
 from ...parsed_file import ParsedFile
-from ...syntax import keyword, name_of
+from ...syntax import assigned, keyword, name_of
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
@@ -216,14 +216,12 @@ def _assigned(script: ParsedFile) -> defaultdict[str, list[ast.expr]]:
     """Return what is assigned to attributes, by their last names: `args.rank, args.gpu = 0, 0`."""
     found: defaultdict[str, list[ast.expr]] = defaultdict(list)
     for node, _ in script.index.of(ast.Assign):
-        for target in node.targets:
-            targets = target.elts if isinstance(target, ast.Tuple) else [target]
-            values = [node.value] * len(targets)
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-                values = node.value.elts if len(node.value.elts) == len(targets) else values
-            for one, value in zip(targets, values):
-                if isinstance(one, ast.Attribute):
-                    found[one.attr].append(value)
+        for one, value in (
+            pair for target in node.targets for pair in assigned(target, node.value)
+        ):
+            for part in one.elts if isinstance(one, ast.Tuple) else [one]:
+                if isinstance(part, ast.Attribute):
+                    found[part.attr].append(value)
     return found
 
 

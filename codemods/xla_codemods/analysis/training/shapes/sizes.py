@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
-from ....flow.calls import call_with, properties
+from ....flow.calls import call_with
 from ....flow.closure import reach
 from ....flow.edges import sources, uses
 from ...devices.specs import last_name
@@ -17,7 +17,7 @@ from ...inference.values import ACCEL, TENSOR
 from ...once import once
 from ...scopes import FunctionNode
 from ...script import Script
-from ...syntax import keyword, returned
+from ...syntax import keyword, returned, text_of
 from ..training import FORWARD
 from ..turns import in_each_step
 from .counters import Counters
@@ -155,23 +155,16 @@ class Sizes:
     def _parts(self, number: tuple[ast.expr, Variation]) -> Iterator[tuple[ast.expr, Variation]]:
         """Yield the numbers that a number is computed from, with the variation that they cause at most."""
         node, most = number
+        found = [*sources(self.script, node), *self.counters.parts(node)]
         match node:
-            case ast.Subscript(slice=ast.Constant(value=str())):
-                yield from ((value, most) for value in sources(self.script, node))
-            case ast.Subscript(value=values, slice=index):
+            case ast.Subscript(value=values, slice=index) if text_of(index) is None:
                 yield index, min(most, self._elements(values))
-            case ast.Name():
-                wholes = (binding.whole for binding in self.script.reaching(node))
-                yield from ((value, most) for value in wholes if value is not None)
-            case ast.NamedExpr(value=value):
-                yield value, most
-            case ast.IfExp(body=body, orelse=orelse):
-                yield from ((body, most), (orelse, most))
-            case ast.Call():
-                yield from ((value, most) for value in self._returned(node))
-            case ast.Attribute(attr=name) if name in self.script.index.cached(properties):
-                yield from ((value, most) for value in sources(self.script, node))
-        yield from ((part, most) for part in self.counters.parts(node))
+            case ast.Call(func=ast.Name(id="len"), args=[owner]):
+                found += self._length_of(owner)
+            case ast.Call(func=func) if last_name(func) in _COMPUTING:
+                given = computed_with(node)
+                found += [e for a in given for e in (a.elts if isinstance(a, ast.List) else [a])]
+        yield from ((value, most) for value in found)
 
     def _own(self, node: ast.expr) -> Variation:
         """Return the variation that does not come from another number."""
@@ -213,23 +206,12 @@ class Sizes:
             return Variation.NONE
         return Variation.FEW if len(numbers) <= FEW else Variation.MANY
 
-    def _returned(self, call: ast.Call) -> list[ast.expr]:
-        """Return what a function of this file returns, or the arguments that another computes with."""
-        function = self.script.function_of(call.func)
-        match call:
-            case ast.Call(func=ast.Name(id="len"), args=[owner]):
-                function = self._length_of(owner)
-        if isinstance(function, ast.FunctionDef):
-            return list(returned(function))
-        given = computed_with(call) if last_name(call.func) in _COMPUTING else []
-        return [e for a in given for e in (a.elts if isinstance(a, ast.List) else [a])]
-
-    def _length_of(self, owner: ast.expr) -> FunctionNode | None:
-        """Return `__len__` of the class of `owner`."""
+    def _length_of(self, owner: ast.expr) -> Sequence[ast.expr]:
+        """Return what `__len__` of the class of `owner` returns."""
         is_self = isinstance(owner, ast.Name) and owner.id == "self"
         definition = self.script.class_around(owner) if is_self else self.script.class_of(owner)
         found = definition and self.script.inference.method(definition, "__len__")
-        return found[0] if found else None
+        return list(returned(found[0])) if found else []
 
 
 def _is_on_the_device(script: Script, node: ast.expr) -> bool:

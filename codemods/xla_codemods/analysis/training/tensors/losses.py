@@ -159,26 +159,24 @@ def returned_losses(script: Script, function: FunctionNode | None) -> list[ast.N
     if not is_led and not (is_asked and script.callers.take_part_in_steps(function)):
         return []
     values = (node.value for node in walk(function) if isinstance(node, ast.Return))
-    found = (loss for value in values if value is not None for loss in _losses_in(value))
-    return [loss for loss in found if is_led or script.value(loss).has(TENSOR)]
+    found = reach((value for value in values if value is not None), _first_parts)
+    named = [loss for loss in found if isinstance(loss, ast.Name)]
+    return [loss for loss in named if is_led or script.value(loss).has(TENSOR)]
 
 
 _RETURNING = frozenset({"compute_loss", "training_step"})
 
 
-def _losses_in(returned: ast.expr) -> Iterator[ast.Name]:
-    match returned:
-        case ast.Name():
-            yield returned
+def _first_parts(result: ast.expr) -> list[ast.expr]:
+    """Return the expressions that may give the loss in what a function returns."""
+    match result:
         case ast.IfExp(body=body, orelse=orelse):
-            yield from _losses_in(body)
-            yield from _losses_in(orelse)
+            return [body, orelse]
         case ast.Tuple(elts=[first, *_]):
-            yield from _losses_in(first)
-        case ast.Dict() as entries:
-            for key, value in dict_entries(entries):
-                if key == "loss":
-                    yield from _losses_in(value)
+            return [first]
+        case ast.Dict():
+            return [value for key, value in dict_entries(result) if key == "loss"]
+    return []
 
 
 def _leaves(node: ast.expr) -> bool:

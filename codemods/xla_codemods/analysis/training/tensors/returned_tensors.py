@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from ....flow.closure import reach
+from ....flow.containers import appended
 from ...index import Index
 from ...inference.library_types import FACTORIES, is_tensor_function
-from ...nodes import walk
 from ...projects.callees import Target, callees_of, filled
 from ...script import Script
 from ...syntax import returned
@@ -55,17 +55,17 @@ def _arguments(script: Script, call: ast.Call) -> Iterator[ast.expr]:
 def _parameters_behind(target: Target) -> set[str]:
     """Return the parameters that the returned tensors are computed from, on the device of the parameters."""
     home = target.home
-    reached = reach(returned(target.function), lambda part: _parts(home, target, part))
+    reached = reach(returned(target.function), lambda part: _parts(home, part))
     names = (part for part in reached if isinstance(part, ast.Name))
     return {n.id for n in names if any(b.how == "parameter" for b in home.reaching(n))}
 
 
-def _parts(home: Index, target: Target, node: ast.expr) -> list[ast.expr]:
+def _parts(home: Index, node: ast.expr) -> list[ast.expr]:
     """Return what `node`, a tensor or a container of tensors, is computed from."""
     match node:
         case ast.Name():
             values = [b.value for b in home.reaching(node) if b.value is not None]
-            return [*values, *_appended(target, node.id)]
+            return [*values, *appended(home, node)]
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             return elements
         case ast.ListComp(elt=element):
@@ -87,12 +87,3 @@ def _parts(home: Index, target: Target, node: ast.expr) -> list[ast.expr]:
             if not home_of and isinstance(func, ast.Attribute) and func.attr not in _LEAVES:
                 return [func.value]
     return []
-
-
-def _appended(target: Target, name: str) -> Iterator[ast.expr]:
-    """Yield what the function appends to the list `name`."""
-    for node in walk(target.function):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="append"), args=[one]):
-                if owner == name:
-                    yield one
