@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...flow.edges import sources
 from ..devices.specs import leaves
 from ..index import Index
 from ..scopes import ITERATED
@@ -47,12 +48,8 @@ class ValueSources:
                 yield from _returned(method, path[1:])
                 return
         match node:
-            case ast.IfExp(body=body, orelse=orelse):
-                yield from (place._replace(node=part) for part in (body, orelse))
-            case ast.BoolOp(values=values):
-                yield from (place._replace(node=part) for part in values)
-            case ast.NamedExpr(value=value):
-                yield place._replace(node=value)
+            case ast.IfExp() | ast.BoolOp() | ast.NamedExpr():
+                yield from (place._replace(node=part) for part in sources(index, node))
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if path:
                 first, *rest = path
                 if first == ITERATED:

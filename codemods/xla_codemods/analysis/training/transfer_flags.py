@@ -97,23 +97,14 @@ def _text(script: Script, test: ast.expr) -> str | None:
                 left
             )
             return f"{script.xla}.is_accelerator({script.segment(left)})" if is_device else None
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            # Of a number that is None all devices are meant: `if args.gpu is not None:`, else DataParallel.
-            if isinstance(op, (ast.NotEq, ast.Gt, ast.GtE)) and _is_plain(right):
-                tested = left.args[0] if _counts(left) else left  # type: ignore[attr-defined]
-                if isinstance(tested, (ast.Name, ast.Attribute)):
-                    return script.segment(test) if _ASKED.search(ast.unparse(tested)) else None
+        # Of a number that is None all devices are meant: `if args.gpu is not None:`, else DataParallel.
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len"), args=[tested]) | tested,
+            ops=[ast.NotEq() | ast.Gt() | ast.GtE()],
+            comparators=[right],
+        ) if _is_plain(right) and isinstance(tested, (ast.Name, ast.Attribute)):
+            return script.segment(test) if _ASKED.search(ast.unparse(tested)) else None
     return None
-
-
-def _counts(node: ast.expr) -> bool:
-    """`len(gpus)`."""
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "len"
-        and len(node.args) == 1
-    )
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -18,7 +18,7 @@ from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..scopes import Scope
 from ..script import Script
-from ..syntax import name_of
+from ..syntax import is_literal, keyword, name_of, unparsed
 
 _COUNTED = Pattern(
     r"^(?:\w*_)?(?:world_?size|num_replicas|n_?procs|num_process(?:es)?|n_?gpus?(?:_per_node)?|num_gpus|device_count)$",
@@ -210,11 +210,9 @@ def summed_losses(script: Script) -> Iterator[ast.expr]:
 
 
 def _is_sum_of_loss(call: ast.Call) -> bool:
-    for argument in call.keywords:
-        value = getattr(argument.value, "value", None)
-        if (argument.arg, value) in (("reduction", "sum"), ("size_average", False)):
-            return True
-    return False
+    return is_literal(keyword(call, "reduction"), "sum") or is_literal(
+        keyword(call, "size_average"), False
+    )
 
 
 def _is_plain_sum(call: ast.Call) -> bool:
@@ -269,16 +267,9 @@ def _is_differentiated(script: Script, node: ast.expr | ast.AugAssign) -> bool:
         and isinstance(call.func, ast.Attribute)
         and call.func.attr == "backward"
         and call.lineno >= node.lineno
-        and any(ast.unparse(part) == made for part in _named(call))
+        and made in map(unparsed, walk(call))  # `x.backward()`, `scaler.scale(x).backward()`
         for call in walk(around)
     )
-
-
-def _named(call: ast.Call) -> Iterator[ast.expr]:
-    """`x` of `x.backward()`, of `scaler.scale(x).backward()` and of `engine.backward(x)`."""
-    for part in walk(call):
-        if isinstance(part, (ast.Name, ast.Attribute)):
-            yield part
 
 
 _OF_REPLICAS = ("DistributedDataParallel", "DDP", "init_process_group", "spawn")

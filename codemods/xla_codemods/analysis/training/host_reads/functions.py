@@ -193,14 +193,8 @@ def _is_plain_call(definition: ast.ClassDef, call: ast.Call) -> bool:
 
 def maker_of(script: Script, owner: ast.expr) -> ast.expr | None:
     """Return the class or function that makes `owner`, a name or `self.meter`."""
-    match owner:
-        case ast.Name():
-            values = [binding.part for binding in script.reaching(owner)]
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            stores = map(script.parent, script.index.stores(name))
-            values = [getattr(statement, "value", None) for statement in stores]
-        case _:
-            return None
+    is_own = isinstance(owner, ast.Attribute) and name_of(owner.value) == "self"
+    values = sources(script, owner) if is_own or isinstance(owner, ast.Name) else ()
     calls = [value.func for value in values if isinstance(value, ast.Call)]
     is_one = len(calls) == len(values) and len({ast.unparse(func) for func in calls}) == 1
     return calls[0] if is_one else None

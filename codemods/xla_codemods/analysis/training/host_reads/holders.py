@@ -15,7 +15,7 @@ from ...nodes import walk
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
 from ...scopes import Scope
 from ...script import Script
-from ...syntax import unparsed
+from ...syntax import assigned, unparsed
 
 Owner = ast.Name | ast.Attribute
 
@@ -133,17 +133,12 @@ def _added(statement: ast.AST) -> ast.expr | None:
 
 def _set_to(script: Script, node: ast.Attribute) -> ast.expr | None:
     """Return `[]` of `self.losses = []` and of `self.losses, self.step = [], 0`."""
-    match parent := script.parent(node):
-        case ast.Assign(value=value, targets=[target]) if target is node:
-            return value
+    match statement := script.statement(node):
+        case ast.Assign(value=value, targets=[target]):
+            return next((part for one, part in assigned(target, value) if one is node), None)
         case ast.AnnAssign(value=value):
             return value
-        case ast.Tuple(elts=targets):
-            match script.parent(parent):
-                case ast.Assign(value=ast.Tuple(elts=values), targets=[_]):
-                    place = targets.index(node)
-                    return values[place] if len(values) == len(targets) else None
-    return _added(parent) if parent is not None else None
+    return _added(statement)
 
 
 def attributes_read(
