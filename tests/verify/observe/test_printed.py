@@ -69,12 +69,16 @@ def test_a_process_that_does_not_train_leaves_no_record(tmp_path: Path) -> None:
 
 WARNS = """\
 import logging
+import sys
 import warnings
 
 def old(scale):
     warnings.warn(f"old({scale}) is deprecated", FutureWarning, stacklevel=2)
 
 old(scale=2.0 ** 10)
+print("\\r 10%|#", end="", file=sys.stderr)
+old(scale=2.0 ** 12)
+print("\\r100%|#", file=sys.stderr)
 print("at 3: Warning: low")
 logging.captureWarnings(True)
 logging.basicConfig()
@@ -84,7 +88,10 @@ print("a.py:7: a line of the script's own")
 
 
 def test_warnings_are_not_what_the_script_prints(tmp_path: Path) -> None:
-    """Nor is the source that they show, which differs from the original's: `  scaler = GradScaler(init_scale=1024.)`."""
+    """Nor is the source that they show, which differs from the original's: `  scaler = GradScaler(init_scale=1024.)`.
+
+    A warning may interrupt a progress bar, whose line has no end yet.
+    """
     (tmp_path / "train.py").write_text(WARNS)
     code = ATTACH.format(folder=str(tmp_path), trains=True)
     subprocess.run(
@@ -96,4 +103,4 @@ def test_warnings_are_not_what_the_script_prints(tmp_path: Path) -> None:
         for text in file.read_text().splitlines()
         for line, _ in json.loads(text).get("lines", [])
     ]
-    assert lines == ["at 3: Warning: low", "a.py:7: a line of the script's own"]
+    assert lines == ["\r 10%|#\r100%|#", "at 3: Warning: low", "a.py:7: a line of the script's own"]

@@ -34,7 +34,7 @@ class _Stream:
 
     def write(self, text: str) -> Any:
         """Print, and note."""
-        if len(_lines) < MOST and not _aside() and (self.text or not _WARNING.match(text)):
+        if len(_lines) < MOST and not _aside() and not _WARNING.match(text):
             if not self.text:
                 self.place = where.caller()
             self.text += text
