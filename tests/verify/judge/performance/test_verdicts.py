@@ -121,6 +121,14 @@ def test_compilations_of_code_that_had_not_run_before_are_innocent() -> None:
     assert "at 3 for code" in judge(run(LOSSES), ours, None, _new_at(5, 6, 9))[0][0].detail
 
 
+def test_of_three_steps_two_compilations_of_known_code_are_not_isolated() -> None:
+    """A run with `--steps 6` that compiles in each step, of which one runs new code."""
+    ours = target(counting(compiles=1))
+    ours.traces[0].steps = ours.traces[0].steps[:6]
+    found = judge(run(LOSSES), ours, None, _new_at(4))[0][0]
+    assert (found.name, found.status) == ("static shapes", "failed")
+
+
 def _new_at(*steps: int) -> ObservedRun:
     explained = target()
     explained.traces[0].recompiles = [Recompile(n, "train.py:7", "", True) for n in steps]

@@ -105,7 +105,8 @@ def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Judgem
     # The first evaluation and the first end of an epoch compile new graphs. Only repeated compilation is a fault.
     still = sum(number > warmup + judged / 2 for number, _ in late)
     warm = int(sum(count(i, "compiles") for i in iterations[:warmup]))
-    if len(late) <= max(ISOLATED, ISOLATED_SHARE * judged) or still < ISOLATED:
+    allowed = max(ISOLATED, ISOLATED_SHARE * judged)
+    if len(late) <= allowed or still < ISOLATED:
         detail = f"{warm} compilations in the first {warmup} steps, {len(late)} isolated after"
         return Judgement(name, Status.OK, detail)
     steps = ", ".join(str(number) for number, _ in late[:8]) + (", ..." if len(late) > 8 else "")
@@ -113,7 +114,7 @@ def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Judgem
     # A phase that begins late (averaged weights, another optimizer) compiles new graphs, because its code runs for
     # the first time, and only once.
     begun = _where_code_was_new(explained, warmup)
-    if len(late) - begun <= max(ISOLATED, ISOLATED_SHARE * judged):
+    if len(late) - begun <= min(allowed, judged // 2):
         detail = f"{warm} compilations in the first {warmup} steps; after them at {len(late)} steps, at {begun} for code that had not run before"
         return Judgement(name, Status.OK, detail)
     known = _most_frequent(explained, warmup)
