@@ -205,7 +205,8 @@ def _edits(deferral: Deferral) -> Iterator[Edit]:
     script, xla = deferral.script, deferral.script.xla
     if not deferral.together <= deferral.later.keys():
         deferral.refuse("other values are added to the same list")
-    reads, shown = deferral.read, deferral.later
+    reads = deferral.read
+    shown = {call: nodes | (reads & {*walk(call)}) for call, nodes in deferral.later.items()}
     in_calls = {node for nodes in shown.values() for node in nodes}
     tested = {node for statement in deferral.extremes for node in walk(statement.test)}
     for number in sorted(reads - in_calls - deferral.on_device - tested, key=position):

@@ -332,3 +332,21 @@ def test_comments_of_what_is_asked_later_stay() -> None:
     lines = migrated_lines("if torch.isnan(loss):  # why\n    # how\n    print('nan')  # so")
     at = next(k for k, line in enumerate(lines) if "print('nan')" in line)
     assert [line.strip() for line in lines[at - 3 : at]] == ["# why", "# how", "# so"]
+
+
+def test_a_number_that_a_list_gets_with_a_read_tensor_is_read_later_too() -> None:
+    source = """
+import torch
+
+def train(model, optimizer, loader):
+    log = []
+    for x in loader:
+        out = model(x.cuda())
+        loss = out.mean()
+        loss.backward()
+        optimizer.step()
+        log.append((loss.item() / 2, out[0].tolist()))
+    print(log)
+"""
+    later = "xla.later(lambda loss=loss, out=out[0]: log.append((loss.item() / 2, out.tolist())))"
+    assert later in migrated(source)
