@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from ..scopes import Binding, FunctionNode
-from ..syntax import statements, walk_body
+from ..syntax import statements, unparsed, walk_body
 from .values import ACCEL, HOST, TENSOR, Value
 
 
@@ -47,10 +47,10 @@ def _targets(
 
 
 def is_moved(node: ast.expr, name: str) -> bool:
-    """True if `node` is `name.cuda()` or `name.to(...)`."""
+    """True if `node` is `name.cuda()` or `name.to(...)`; `self.count` is the name of an attribute."""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=moved), attr="cuda" | "to")):
-            return moved == name
+        case ast.Call(func=ast.Attribute(value=moved, attr="cuda" | "to")):
+            return isinstance(moved, (ast.Name, ast.Attribute)) and unparsed(moved) == name
     return False
 
 

@@ -243,7 +243,8 @@ class Inference:
         for owner in self.lineage(definition):
             bindings = self.class_attributes(owner).get(name)
             if bindings:
-                found = join(*(self._attribute(binding, home) for binding, home in bindings))
+                bound = [(binding, self._attribute(binding, home)) for binding, home in bindings]
+                found = join(*settled(f"self.{name}", bound))
                 if found.kinds == _ONLY_NONE:
                     return join(found, self._set_from_outside(name, definition))
                 if owner is definition or found != UNKNOWN:

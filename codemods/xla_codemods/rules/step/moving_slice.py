@@ -72,7 +72,24 @@ A range with a changing start becomes a range from 0 plus the start:
 +        xla.mark_step()
 ```
 
-A slice that is written to is reported without a fix:
+A slice that `copy_` writes to, as in buffers of rollouts:
+
+```diff
+ import torch
+ from xla_migrate import runtime as xla
+
+ def collect(model, batches, optimizer):
+     kept = torch.zeros(512, 64, device=xla.xla_device())
+     for i in range(0, 512, 8):
+         x = batches(i).to(xla.xla_device())
+         model(x).mean().backward()
+         xla.optimizer_step(optimizer)
+         xla.mark_step()
+-        kept[i : i + 8].copy_(x)
++        xla.put(kept, 0, i, x, length=8)
+```
+
+Other methods that write to a slice are reported without a fix:
 
 ```python
 import torch
@@ -80,12 +97,12 @@ from xla_migrate import runtime as xla
 
 def collect(model, batches, optimizer):
     kept = torch.zeros(512, 64, device=xla.xla_device())
-    for i in range(0, 512, 8):
+    for i in range(512):
         x = batches(i).to(xla.xla_device())
         model(x).mean().backward()
         xla.optimizer_step(optimizer)
         xla.mark_step()
-        kept[i : i + 8].copy_(x)  # XLA506
+        kept[i].mul_(0.9)  # XLA506
 ```
 
 So are slices at the length of each sample. A mask of all positions is not:
@@ -150,13 +167,14 @@ from ...analysis.training.shapes.cutting import (
     is_written_to,
     length_of,
     moving_part,
+    put_text,
 )
 from ...analysis.training.shapes.lengths import cut_at_lengths
 from ...analysis.training.shapes.sizes import has_changing_length
 from ...analysis.training.shapes.sums import is_sum
 from ...analysis.training.tensors.computed import is_state
 from ...analysis.training.tensors.moved_tensors import is_moved
-from ...edits import Replace
+from ...edits import Replace, ReplaceStatement
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...patterns import Pattern
 from ...rule import Rule
@@ -258,7 +276,10 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
         return
     dim, part, alone = found
     if is_written_to(script, node):  # `xla.narrow` gives a copy
-        yield RULE.finding(script, node, _WRITTEN)
+        copied = _copied_to(script, node)
+        put = put_text(script, node, dim, part, copied) if alone and copied is not None else None
+        edits = [ReplaceStatement(script.statement(node), *put)] if put is not None else []
+        yield RULE.finding(script, node, _WRITTEN, *edits)
         return
     if _cuts_at_the_end(script, part) or is_cut(script, node):
         return  # at the longest sample: XLA504's
@@ -281,6 +302,16 @@ def _of_subscript(script: Script, node: ast.Subscript, counters: Counters) -> It
         yield RULE.finding(script, node, _INDEX, Replace(node, text, (node.value, part)))
     else:
         yield RULE.finding(script, node, _INDEX)
+
+
+def _copied_to(script: Script, node: ast.Subscript) -> ast.expr | None:
+    """Return `x` of the statement `kept[i].copy_(x)`, if it changes no other part of `kept`."""
+    match script.statement(node):
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[value, *_])
+        ) if target is node:
+            return value
+    return None
 
 
 def _cuts_at_the_end(script: Script, part: ast.expr) -> bool:

@@ -126,6 +126,7 @@ from ...analysis.training.shapes.cutting import (
     is_on_device,
     length_of,
     moving_part,
+    put_text,
 )
 from ...analysis.training.shapes.lengths import may_be_on_device
 from ...analysis.training.tensors.computed import computing, is_state
@@ -202,26 +203,22 @@ def _of_target(
     if found is None:
         return
     dim, part, alone = found
-    plain = alone and isinstance(assign, ast.Assign) and len(assign.targets) == 1
-    put = f"{script.xla}.put({{0}}, {dim}, {{1}}, {{2}}"
-    if plain and not isinstance(part, ast.Slice):
-        edit = ReplaceStatement(assign, put + ")", (target.value, part, assign.value))
-        yield RULE.finding(script, target, _MESSAGE, edit)
-        return
     length = length_of(part) if isinstance(part, ast.Slice) else None
     if length is not None and counters.changes(length):
         yield RULE.finding(script, target, _LENGTH)
         return
-    length = length if plain else None
-    if length is not None and isinstance(part, ast.Slice) and part.lower is not None:
-        holes = (target.value, part.lower, assign.value, length)
-        edit = ReplaceStatement(assign, put + ", length={3})", holes)
-        # A number fills a slice that ends beyond the tensor; `xla.put` raises an exception there.
-        is_sure = not isinstance(assign.value, ast.Constant) or counters.stays_inside(
-            target.value, dim, part.lower, length
-        )
-        yield RULE.finding(script, target, _MESSAGE, edit, safety=SAFE if is_sure else UNSAFE)
+    is_plain = alone and isinstance(assign, ast.Assign) and len(assign.targets) == 1
+    put = put_text(script, target, dim, part, assign.value) if is_plain else None
+    if put is None:
+        has_bounds = has_moving_bounds(part, counters.moves)
+        yield RULE.finding(script, target, _BOUNDS if has_bounds else _MESSAGE)
         return
-    yield RULE.finding(
-        script, target, _BOUNDS if has_moving_bounds(part, counters.moves) else _MESSAGE
+    # A number fills a slice that ends beyond the tensor; `xla.put` raises an exception there.
+    is_sure = (
+        not (isinstance(part, ast.Slice) and isinstance(assign.value, ast.Constant))
+        or part.lower is None
+        or length is None
+        or counters.stays_inside(target.value, dim, part.lower, length)
     )
+    edit = ReplaceStatement(assign, *put)
+    yield RULE.finding(script, target, _MESSAGE, edit, safety=SAFE if is_sure else UNSAFE)

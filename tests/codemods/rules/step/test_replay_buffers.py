@@ -7,6 +7,8 @@ import pytest
 from xla_codemods.analysis.projects.project import Modules, Project
 from xla_codemods.engine import Options, check
 
+from ...helpers import migrated
+
 BUFFER = """import torch
 
 class Buffer:
@@ -106,3 +108,39 @@ def test_reads_of_what_a_step_passes(update: str) -> None:
 )  # fmt: skip
 def test_other_values_are_not_read(update: str) -> None:
     assert {line for line, code in _found(update=update)} <= ({25} if "cpu" in update else set())
+
+
+def test_a_buffer_that_its_class_moves_to_the_device_is_written_by_position() -> None:
+    source = """
+import torch
+
+class Rollouts:
+    def __init__(self, steps):
+        self.rewards = torch.zeros(steps, 4)
+        self.values = torch.zeros(steps, 4)
+        self.step = 0
+
+    def to(self, device):
+        self.rewards = self.rewards.to(device)
+        self.values = self.values.to(device)
+
+    def insert(self, reward, value):
+        self.rewards[self.step].copy_(reward)
+        self.values[self.step] = value
+        self.step = (self.step + 1) % len(self.rewards)
+
+def train(policy, env, optimizer):
+    device = torch.device("cuda")
+    rollouts = Rollouts(16)
+    rollouts.to(device)
+    for update in range(100):
+        for step in range(16):
+            rollouts.insert(env.step(), policy(env.state))
+        loss = (rollouts.values * rollouts.rewards).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    after = migrated(source)
+    assert "xla.put(self.rewards, 0, self.step, reward)" in after
+    assert "xla.put(self.values, 0, self.step, value)" in after

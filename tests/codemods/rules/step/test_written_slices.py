@@ -31,7 +31,7 @@ def train(model, batches, optimizer, idx):
 @each(
     "line",
     [
-        "buf[i : i + 8].copy_(x)",
+        "y = buf[i : i + 8].copy_(x)",
         "buf[i : i + 8].data.copy_(x)",
         "buf[i : i + 8].zero_()",
         "buf[i : i + 8].view(-1).mul_(2)",
@@ -156,3 +156,16 @@ def test_a_mask_next_to_slices_is_read_when_it_is_written_to() -> None:
             optimizer.step()
     """
     assert [line for line, code in findings(source) if code == "XLA504"] == [13]
+
+
+@each(
+    "line, after",
+    [
+        ("buf[i : i + 8].copy_(x)", "xla.put(buf, 0, i, x, length=8)"),
+        ("buf[:, i : i + 8].copy_(x, non_blocking=True)", "xla.put(buf, 1, i, x, length=8)"),
+        ("buf[i].copy_(x)", "xla.put(buf, 0, i, x)"),
+        ("buf[i + 1].copy_(x[0])", "xla.put(buf, 0, i + 1, x[0])"),
+    ],
+)
+def test_a_copy_to_a_moving_slice_becomes_a_write_to_a_position(line: str, after: str) -> None:
+    assert after in migrated(LOOP.format(line=line))

@@ -160,6 +160,19 @@ def length_of(part: ast.Slice) -> ast.expr | None:
     return is_sum(part.upper, part.lower)
 
 
+def put_text(
+    script: Script, place: ast.Subscript, dim: int, part: ast.expr, value: ast.expr
+) -> tuple[str, tuple[ast.expr, ...]] | None:
+    """Return a call of `xla.put` that writes `value` to `place`, whose index moves in `part`, and its holes."""
+    put = f"{script.xla}.put({{0}}, {dim}, {{1}}, {{2}}"
+    if not isinstance(part, ast.Slice):
+        return put + ")", (place.value, part, value)
+    length = length_of(part)
+    if length is None or part.lower is None:
+        return None
+    return put + ", length={3})", (place.value, part.lower, value, length)
+
+
 # What gives the same memory again.
 _ATTRIBUTES = frozenset({"T", "H", "mT", "mH", "data", "real", "imag"})
 _METHODS = frozenset(
