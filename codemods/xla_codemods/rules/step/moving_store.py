@@ -124,12 +124,14 @@ from ...analysis.training.shapes.counters import Counters
 from ...analysis.training.shapes.cutting import (
     has_moving_bounds,
     is_on_device,
+    is_whole,
     length_of,
     moving_part,
     put_text,
 )
 from ...analysis.training.shapes.lengths import may_be_on_device
 from ...analysis.training.tensors.computed import computing, is_state
+from ...analysis.training.turns import in_each_step
 from ...edits import ReplaceStatement
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
 from ...rule import Rule
@@ -162,8 +164,14 @@ def moving_store(script: Script) -> Iterator[Finding]:
     ]
     for assign in stores:
         for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
-            if isinstance(target, ast.Subscript) and _is_on_device(script, target):
+            if not isinstance(target, ast.Subscript):
+                continue
+            if _is_on_device(script, target):
                 yield from _of_target(script, assign, target, script.cached(Counters))
+            elif _may_be_a_batch(script, target):
+                moving = moving_part(target.slice, script.cached(Counters).moves)
+                if moving is not None:
+                    yield RULE.finding(script, target, _BOUNDS)
 
 
 def _is_on_device(script: Script, target: ast.Subscript) -> bool:
@@ -180,6 +188,16 @@ def _is_on_device(script: Script, target: ast.Subscript) -> bool:
         and script.function(target) in computing(script)
         and may_be_on_device(script, node)
     )
+
+
+def _may_be_a_batch(script: Script, target: ast.Subscript) -> bool:
+    """Return True for `x[:, :, a:b, c:d]` of an unknown value in a training step, most often images on the device."""
+    match target:
+        case ast.Subscript(value=ast.Name() as name, slice=ast.Tuple(elts=[first, second, _, *_])):
+            is_unknown = not script.value(name).kinds and script.runs_accelerated
+            is_of_images = is_unknown and is_whole(first) and is_whole(second)
+            return is_of_images and target in in_each_step(script)
+    return False
 
 
 def _may_be_a_list(script: Script, node: ast.expr) -> bool:

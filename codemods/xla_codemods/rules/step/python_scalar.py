@@ -58,6 +58,7 @@ import ast
 from collections.abc import Iterator
 
 from ...analysis.inference.library_types import FACTORIES
+from ...analysis.inference.values import BATCH, HOST, TENSOR
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
@@ -217,11 +218,15 @@ def _is_drawn(script: Script, test: ast.expr) -> bool:
 
 
 def _computes(script: Script, node: ast.If | ast.IfExp) -> bool:
-    """True if one of the ways has to do with tensors of the device."""
+    """True if one of the ways has to do with tensors, of the device or of an unknown place."""
     ways = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node.body, node.orelse]
-    return any(
-        may_be_read(script, part)
-        for way in ways
-        for part in walk(way)
-        if isinstance(part, (ast.Name, ast.Attribute))
-    )
+    parts = (part for way in ways for part in walk(way) if isinstance(part, ast.expr))
+    return any(may_be_read(script, part) or _is_placed_nowhere(script, part) for part in parts)
+
+
+def _is_placed_nowhere(script: Script, node: ast.expr) -> bool:
+    """Return True for a tensor of an unknown place, as of `x.mul_(2)`: in a step, most are on the device."""
+    kinds = script.value(node).kinds
+    if not kinds and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr.endswith("_") and not node.func.attr.endswith("__")
+    return TENSOR in kinds and not kinds & {BATCH, HOST}

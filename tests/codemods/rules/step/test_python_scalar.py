@@ -169,3 +169,61 @@ def train(model, loader, optimizer):
 )
 def test_numbers_that_are_data(use: str) -> None:
     assert found(use, "n = random.uniform(0.1, 0.9)") == []
+
+
+OBJECTS = """
+import random
+import numpy as np
+import torch
+
+class Pool:
+    def __init__(self):
+        self.images = []
+
+    def query(self, images):
+        out = []
+        for image in images:
+            image = image.data.unsqueeze(0)
+            if {drawn} > 0.5:
+                k = random.randint(0, 49)
+                out.append(self.images[k].clone())
+                self.images[k] = image
+            else:
+                out.append(image)
+        return torch.cat(out, 0)
+
+class Mixup:
+    def __call__(self, x):
+        use_cutmix = {drawn} < 0.5
+        lam = np.random.beta(1, 1)
+        if use_cutmix:
+            top = np.random.randint(0, 8)
+            low, high = np.clip(top - 2, 0, 8), np.clip(top + int(lam), 0, 8)
+            x[:, :, low:high] = x.flip(0)[:, :, low:high]
+        else:
+            x.mul_(lam).add_(x.flip(0).mul_(1 - lam))
+        return x
+
+def train(loader, G, D, optimizer, mix):
+    pool = Pool()
+    G.cuda()
+    for x in loader:
+        x = mix(x.cuda())
+        loss = D(pool.query(G(x)).detach()).mean()
+        loss.backward()
+        optimizer.step()
+
+train(load(), G, D, optimizer, Mixup())
+"""
+
+
+@pytest.mark.parametrize("drawn", ["random.random()", "np.random.uniform(0, 1)"])
+def test_chance_decides_in_objects_that_a_step_calls(drawn: str) -> None:
+    source = OBJECTS.format(drawn=drawn)
+    lines = source.splitlines()
+    chances = [n for n, code in findings(source) if code == "XLA510"]
+    assert [lines[n - 1].strip() for n in chances] == [f"if {drawn} > 0.5:", "if use_cutmix:"]
+    boxes = [n for n, code in findings(source) if code == "XLA519"]
+    assert [lines[n - 1].strip() for n in boxes] == [
+        "x[:, :, low:high] = x.flip(0)[:, :, low:high]"
+    ]

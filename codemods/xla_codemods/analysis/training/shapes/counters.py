@@ -24,6 +24,9 @@ from .sums import computed_with, is_rest, leaves_room, offset_of
 
 _OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _KEEPING = frozenset({"abs", "int", "max", "min", "round"})
+_KEEPING_OF_MODULES = frozenset(
+    "math.ceil math.floor numpy.ceil numpy.clip numpy.floor numpy.maximum numpy.minimum".split()
+)
 
 
 _INTEGERS = frozenset({"random.randint", "random.randrange"})
@@ -128,6 +131,8 @@ class Counters:
                 return [*(part for b in bindings for part in self._bound(b)), *yielded]
             case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
                 return computed_with(node)
+            case ast.Call(func=func, args=args) if self.script.dotted(func) in _KEEPING_OF_MODULES:
+                return args
             case ast.Subscript(value=ast.Call() as drawn, slice=ast.Constant()):
                 return [drawn]
             case ast.BinOp(left=left, right=right) if not _is_one_of_few(node):
