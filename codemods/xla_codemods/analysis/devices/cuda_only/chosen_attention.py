@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 
 from ....flow.conditions import before
-from ...frameworks.attention import is_key
+from ...frameworks.attention import is_chosen
 from ...parsed_file import ParsedFile
-from ..specs import last_name
 
 # What runs everywhere. A script that falls back to one of them without CUDA chooses kernels with CUDA.
 _EVERYWHERE = frozenset({"sdpa", "eager"})
@@ -22,7 +21,7 @@ def is_kept_from_hosts(script: ParsedFile, choice: ast.IfExp, with_cuda: ast.exp
     without = choice.orelse if with_cuda is choice.body else choice.body
     if _runs_everywhere(with_cuda):
         return False
-    return _runs_everywhere(without) or _goes_to_a_model(script, choice)
+    return _runs_everywhere(without) or is_chosen(script, choice)
 
 
 def is_chosen_in(script: ParsedFile, branch: ast.If, denied: bool) -> bool:
@@ -69,17 +68,3 @@ def _name(statement: ast.stmt) -> str:
 
 def _runs_everywhere(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value in _EVERYWHERE
-
-
-def _goes_to_a_model(script: ParsedFile, choice: ast.IfExp) -> bool:
-    match script.parent(choice):
-        case ast.keyword(arg=name):
-            return is_key(name)
-        case ast.Dict(keys=keys, values=values):
-            key = next(k for k, v in zip(keys, values) if v is choice or k is choice)
-            return isinstance(key, ast.Constant) and is_key(key.value)
-        case ast.Assign(targets=targets):
-            return any(is_key(last_name(target)) for target in targets)
-        case ast.AnnAssign(target=target):
-            return is_key(last_name(target))
-    return False

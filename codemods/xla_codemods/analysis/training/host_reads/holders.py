@@ -9,13 +9,13 @@ import ast
 from collections.abc import Sequence
 from typing import TypeGuard
 
+from ....flow.containers import iterates_keys
 from ...bindings import Binding
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
-from ...nodes import walk
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
 from ...scopes import Scope
 from ...script import Script
-from ...syntax import assigned, unparsed
+from ...syntax import assigned
 
 Owner = ast.Name | ast.Attribute
 
@@ -188,9 +188,5 @@ def is_a_dict(script: Script, node: ast.expr) -> bool:
     """Return True if `node` is a dict: what is stored there is one, or it is indexed by its elements."""
     if script.value(node).fields is not None:
         return True
-    match script.parent(node):
-        case ast.For(target=ast.Name(id=key)) | ast.comprehension(target=ast.Name(id=key)):
-            indexed = f"{unparsed(node)}[{key}]"
-            inside = walk(script.statement(node))
-            return any(isinstance(n, ast.Subscript) and unparsed(n) == indexed for n in inside)
-    return False
+    loop = script.parent(node)
+    return loop is not None and iterates_keys(script, loop)

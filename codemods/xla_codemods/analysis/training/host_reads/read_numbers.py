@@ -93,9 +93,9 @@ def is_of_a_loss(script: Script, node: ast.expr) -> bool:
 def _is_a_count(node: ast.Call) -> bool:
     """`(pred == y).sum()`, `pred.eq(y).sum()`: always an integer."""
     match node.func:
-        case ast.Attribute(attr="sum", value=ast.Compare(ops=[_])):
-            return not node.args and not node.keywords
-        case ast.Attribute(attr="sum", value=ast.Call(func=ast.Attribute(attr="eq" | "ne"))):
+        case ast.Attribute(
+            attr="sum", value=ast.Compare(ops=[_]) | ast.Call(func=ast.Attribute(attr="eq" | "ne"))
+        ):
             return not node.args and not node.keywords
     return False
 

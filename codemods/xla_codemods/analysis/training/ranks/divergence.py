@@ -169,9 +169,7 @@ def _made_by_some(script: ParsedFile) -> set[str]:
         names = set(filter(None, map(name_of, node.targets)))
         if is_off(node.value):
             without |= names
-        elif isinstance(script.parent(node), ast.If):
-            around = script.parent(node)
-            assert isinstance(around, ast.If)
+        elif isinstance(around := script.parent(node), ast.If):
             if guard(around.test, rank_names(script)) is not None:
                 made |= names
     return without & made

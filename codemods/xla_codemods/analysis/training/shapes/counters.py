@@ -102,12 +102,6 @@ class Counters:
                 return []
             case ast.Call(func=func) if self.script.dotted(func) in _INTEGERS:
                 return []
-            case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
-                return node.args
-            case ast.BinOp(left=left, right=right):
-                return [left, right]
-            case ast.UnaryOp(operand=operand):
-                return [operand]
         return [] if self.script.value(node).kinds == {NUMBER} else None
 
     def _given(self, binding: Binding) -> list[ast.expr]:
