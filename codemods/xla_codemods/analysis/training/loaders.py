@@ -79,28 +79,24 @@ def _names_of(nodes: list[ast.AST], element: str) -> list[str]:
 def _is_of_one_sample(node: ast.AST, elements: Collection[str]) -> bool:
     """Return True for `x.unsqueeze(0)`, `x[None]`, `torch.stack([x])`, `open(x)` and `x.strip()`."""
     match node:
-        case ast.Call(
-            func=ast.Attribute(value=whole, attr="unsqueeze"), args=[ast.Constant(value=0)]
+        case (
+            ast.Call(
+                func=ast.Attribute(value=whole, attr="unsqueeze"), args=[ast.Constant(value=0)]
+            )
+            | ast.Subscript(
+                value=whole,
+                slice=(ast.Constant(value=None) | ast.Tuple(elts=[ast.Constant(value=None), *_])),
+            )
+            | ast.Call(func=ast.Attribute(attr="stack" | "cat"), args=[ast.List(elts=[whole])])
+            | ast.Call(
+                func=ast.Attribute(attr="open") | ast.Name(id="open"),
+                args=[ast.Name() as whole, *_],
+            )
         ):
-            pass
-        case ast.Subscript(
-            value=whole,
-            slice=(ast.Constant(value=None) | ast.Tuple(elts=[ast.Constant(value=None), *_])),
-        ):
-            pass
-        case ast.Call(func=ast.Attribute(attr="stack" | "cat"), args=[ast.List(elts=[whole])]):
-            pass
-        case ast.Call(
-            func=ast.Attribute(attr="open") | ast.Name(id="open"), args=[ast.Name() as whole, *_]
-        ):
-            pass
-        case ast.Call(func=ast.Attribute(value=ast.Name() as whole, attr=name)) if (
-            name in _TEXT_METHODS
-        ):
-            pass
-        case _:
-            return False
-    return _is_element(whole, elements)
+            return _is_element(whole, elements)
+        case ast.Call(func=ast.Attribute(value=ast.Name() as whole, attr=name)):
+            return name in _TEXT_METHODS and _is_element(whole, elements)
+    return False
 
 
 def _counts_samples(node: ast.AST, elements: Collection[str]) -> bool:

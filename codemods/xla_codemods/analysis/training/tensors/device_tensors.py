@@ -27,7 +27,7 @@ from ...inference.values import (
 from ...loops import is_called_a_model
 from ...nodes import walk
 from ...script import Script
-from ...syntax import name_of, statements, unparsed
+from ...syntax import identifiers, name_of, statements, unparsed
 from .beside_losses import is_computed_beside, is_computed_from_a_forward
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
@@ -287,20 +287,11 @@ def _is_a_model(script: Script, func: ast.expr) -> bool:
 
 def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
     """True if `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
-    match node:
-        case ast.Call(func=func):
-            return _is_a_model(script, func) and not gives_one_tensor(script, func)
-        case ast.Name():
-            reaching = script.reaching(node)
-            return any(
-                b.how == "assign"
-                and b.value is not None
-                and b.value is not node
-                and _comes_from_a_model(script, b.value)
-                for b in reaching
-                if not isinstance(b.value, ast.Name)
-            )
-    return False
+    values = (
+        (node, *(b.value for b in script.reaching(node))) if isinstance(node, ast.Name) else [node]
+    )
+    calls = (value for value in values if isinstance(value, ast.Call))
+    return any(_is_a_model(script, c.func) and not gives_one_tensor(script, c.func) for c in calls)
 
 
 def _is_backwarded(script: Script, node: ast.expr) -> bool:
@@ -390,10 +381,11 @@ def _is_a_number_of(value: ast.expr, name: str) -> bool:
     match value:
         case ast.IfExp(body=body, orelse=orelse):
             return _is_a_number_of(body, name) or _is_a_number_of(orelse, name)
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Name(id=read)]):
-            return read == name
-        case ast.Call(func=ast.Attribute(value=owner, attr="item" | "tolist"), args=[]):
-            return any(isinstance(part, ast.Name) and part.id == name for part in walk(owner))
+        case (
+            ast.Call(func=ast.Name(id="float"), args=[read])
+            | ast.Call(func=ast.Attribute(value=read, attr="item" | "tolist"), args=[])
+        ):
+            return name in identifiers(read)
     return False
 
 
@@ -414,10 +406,11 @@ def _terms(node: ast.expr) -> set[str]:
     match node:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
             return _terms(left) | _terms(right)
-        case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant()):
-            return _terms(left)
-        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=right):
-            return _terms(right)
+        case (
+            ast.BinOp(left=term, op=ast.Mult(), right=ast.Constant())
+            | ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=term)
+        ):
+            return _terms(term)
         case ast.Name(id=name):
             return {name}
     return set()
