@@ -102,7 +102,7 @@ from ...analysis.nodes import LOOPS
 from ...analysis.optimizers import is_scaling_step
 from ...analysis.script import Script
 from ...analysis.syntax import identifiers, unparsed
-from ...analysis.training.tensors.device_tensors import is_term_of_a_loss
+from ...analysis.training.tensors.beside_losses import is_computed_beside
 from ...analysis.training.tensors.losses import losses
 from ...analysis.training.turns import turns
 from ...edits import Replace
@@ -134,7 +134,7 @@ def growing_graph(script: Script) -> Iterator[Finding]:
             kept = [
                 part
                 for part in _kept_losses(statement)
-                if unparsed(part) in backwarded or is_term_of_a_loss(script, part)
+                if unparsed(part) in backwarded or is_computed_beside(script, part)
                 if not _is_rebound_to_a_number(script, part)
             ]
             if not kept or statement in seen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import partial
 
-from ....flow.calls import owner_of, passed
+from ....flow.calls import passed
 from ....flow.closure import all_ends, ends
 from ....flow.containers import elements, held
 from ...frameworks.accelerator import uses_accelerate
@@ -149,7 +149,6 @@ def _is_read(script: Script, node: ast.expr) -> bool | list[ast.expr]:
         case ast.Name() | ast.Attribute():
             return (
                 _is_backwarded(script, node)
-                or is_term_of_a_loss(script, node)
                 or (isinstance(node, ast.Name) and is_called_a_loss(script, node))
                 or is_handed_a_tensor(script, node)
                 or (isinstance(node, ast.Name) and elements(script, node))
@@ -306,18 +305,7 @@ def _is_backwarded_here(script: Script, node: ast.expr) -> bool:
     if isinstance(node, ast.Name) and _has_become_a_number(script, node):
         return False
     function, text = script.function(node), unparsed(node)
-    if any(unparsed(n) == text and script.function(n) is function for n in losses(script)):
-        return True
-    return isinstance(node, ast.Attribute) and _is_the_loss_of_its_object(script, node)
-
-
-def _is_the_loss_of_its_object(script: Script, node: ast.Attribute) -> bool:
-    """Return True for `self.learner.loss`, if gradients of this attribute of the same class are computed anywhere."""
-    of_others = [n for n in losses(script) if isinstance(n, ast.Attribute) and n.attr == node.attr]
-    if not of_others or script.value(node).kinds - {TENSOR}:
-        return False
-    owner = owner_of(script, node)
-    return owner is not None and any(owner_of(script, n) is owner for n in of_others)
+    return any(unparsed(n) == text and script.function(n) is function for n in losses(script))
 
 
 def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:
@@ -387,30 +375,3 @@ def _is_a_number_of(value: ast.expr, name: str) -> bool:
         ):
             return name in identifiers(read)
     return False
-
-
-def is_term_of_a_loss(script: Script, node: ast.expr) -> bool:
-    """True if `node` is added up, in the same function, to what `backward` is called on: `loss = a + 0.1 * b`."""
-    if not isinstance(node, ast.Name) or not (script.runs_accelerated or uses_accelerate(script)):
-        return False
-    for loss in losses(script):
-        if isinstance(loss, ast.Name) and script.function(loss) is script.function(node):
-            for binding in script.bindings(loss):
-                if binding.value is not None and not binding.path:
-                    if node.id in _terms(binding.value):
-                        return True
-    return False
-
-
-def _terms(node: ast.expr) -> set[str]:
-    match node:
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
-            return _terms(left) | _terms(right)
-        case (
-            ast.BinOp(left=term, op=ast.Mult(), right=ast.Constant())
-            | ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=term)
-        ):
-            return _terms(term)
-        case ast.Name(id=name):
-            return {name}
-    return set()
