@@ -30,6 +30,7 @@ _LONGEST = "XLA compiles once for every length of the longest sample"
 # Models of speech make a few frames at once: a length that is a multiple of these is still one of many.
 _FEW_FRAMES = Pattern(r"frames_per_step|outputs_per_step|reduction_factor|^r$", re.IGNORECASE)
 _LENGTH = Pattern(r"(?:^|_)(?:lens?|lengths?|(?:n|num)_(?:frames|tokens))$")
+PADDED = "XLA compiles once for every length that batches are padded to: pad to one length (`torch.nn.functional.pad`)"
 # What gives samples or batches.
 LoadingNode = ast.FunctionDef | ast.Lambda
 
@@ -134,8 +135,7 @@ def batch_lengths(script: ParsedFile, function: FunctionNode) -> Iterator[tuple[
         if dotted == "torch.nn.utils.rnn.pad_sequence":
             if _fills_up(script, nodes):
                 continue
-            message = "XLA compiles once for every length that batches are padded to"
-            yield call, f"{message}: pad to one length (`torch.nn.functional.pad`)"
+            yield call, PADDED
         elif dotted in _JOINING and _joins_samples(call) and _has_rows_of_its_own(nodes, call):
             message = (
                 "the number of rows depends on the samples, and XLA compiles once for each number"

@@ -200,3 +200,35 @@ def join(samples, kind=None):
 loader = torch.utils.data.DataLoader(data, collate_fn={given})
 """
     assert lines(source) == [5]
+
+
+PADDED = """
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+def batches(samples):
+    for i in range(0, len(samples), 8):
+        yield pad_sequence(samples[i : i + 8])
+
+def prepare(samples):
+    return pad_sequence(samples)
+
+def train(model, optimizer, samples, groups):
+    model.cuda()
+    whole = prepare(samples)
+    for x in batches(samples):
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+    for group in groups:
+        x = pad_sequence(group)
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_batches_that_a_generator_or_a_step_pads_are_found() -> None:
+    found = [line for line, code in findings(PADDED) if code == "XLA504"]
+    lines = [PADDED.splitlines()[line - 1].strip() for line in found]
+    assert lines == ["yield pad_sequence(samples[i : i + 8])", "x = pad_sequence(group)"]

@@ -10,10 +10,12 @@ from ....edits import Edit, Replace
 from ....flow.closure import reach
 from ....flow.edges import sources
 from ...parsed_file import ParsedFile
+from ...scopes import FunctionNode
 from ...script import Script
-from ...syntax import is_literal, is_off, keyword, name_of
-from ..collating import batch_lengths, collating, unjoined
+from ...syntax import is_literal, is_off, keyword, name_of, walk_body
+from ..collating import PADDED, batch_lengths, collating, unjoined
 from ..training import STEP, Loop
+from ..turns import in_steps_and_evaluations
 
 _COLLATORS = frozenset(
     f"transformers.{name}"
@@ -46,8 +48,10 @@ class Padding(NamedTuple):
     edit: Edit | None = None
 
 
-def paddings(script: ParsedFile) -> Iterator[Padding]:
+def paddings(script: Script) -> Iterator[Padding]:
     """Tokenizers, collators and trainers that pad to the longest, and what a `collate_fn` pads, or joins, by its samples."""
+    for call in _padded_for_steps(script):
+        yield Padding(call, PADDED)
     if not script.source.mentions("tokeniz", "collat", "trl"):
         return
     for call, scope in script.index.of(ast.Call):
@@ -65,6 +69,22 @@ def paddings(script: ParsedFile) -> Iterator[Padding]:
             yield Padding(node, message)
     for node in unjoined(script):
         yield Padding(node, _UNJOINED)
+
+
+def _padded_for_steps(script: Script) -> Iterator[ast.Call]:
+    """Yield the calls of `pad_sequence` in a step, an evaluation, or a generator of batches."""
+    collators = set(collating(script))
+    for call, _ in script.index.calls_of("pad_sequence"):
+        function = script.function(call)
+        is_in_turn = call in in_steps_and_evaluations(script) or _yields(function)
+        if is_in_turn and function is not None and function not in collators:
+            if any(node is call for node, _ in batch_lengths(script, function)):
+                yield call
+
+
+def _yields(function: FunctionNode | None) -> bool:
+    body = walk_body(function.body) if function is not None else ()
+    return any(isinstance(node, ast.Yield) for node in body)
 
 
 def _of_collator(call: ast.Call) -> Iterator[Padding]:
