@@ -6,7 +6,7 @@ import ast
 from itertools import count, takewhile
 
 from ....patterns import Pattern
-from ...nodes import walk
+from ...nodes import FUNCTIONS, LOOPS, walk
 from ...script import Script
 from ...syntax import text_of
 from ..tensors.losses import losses
@@ -92,12 +92,19 @@ def obstacle_of(script: Script, node: ast.AST, statement: ast.stmt) -> str:
 def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
     """Return what the script decides on a value, for the finding."""
     inside = [*walk(statement)] if isinstance(statement, ast.If) else []
-    ends = (ast.Break, ast.Return, ast.Raise, ast.Assert)
-    if any(isinstance(n, ends) or is_an_exit(script, n) for n in (statement, *inside)):
+    if any(_ends(script, node) for node in (statement, *inside)):
         return "the result decides whether the script continues"
     if any(isinstance(n, ast.Continue) or getattr(n, "attr", "") in _STEPS for n in inside):
         return "the result decides whether the weights change"
     return "the result decides what runs next"
+
+
+def _ends(script: Script, node: ast.AST) -> bool:
+    """Return True if `node` ends a loop or the script; a `return` outside of loops skips the rest of a function."""
+    if isinstance(node, ast.Return):
+        around = takewhile(lambda each: not isinstance(each, FUNCTIONS), script.ancestors(node))
+        return any(isinstance(each, LOOPS) for each in around)
+    return isinstance(node, (ast.Break, ast.Raise, ast.Assert)) or is_an_exit(script, node)
 
 
 def is_text(node: ast.expr) -> bool:

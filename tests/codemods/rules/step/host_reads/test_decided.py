@@ -125,3 +125,33 @@ def test_what_is_decided_is_said(line: str, said: str) -> None:
     ]
     assert f"the result decides {said}" in message
     assert ("where=" in message) == (said == "whether the weights change")
+
+
+def test_a_return_outside_of_loops_does_not_end_the_script() -> None:
+    source = """
+import torch
+from torch import nn
+
+class Codes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ready", torch.tensor(False))
+        self.weight = nn.Parameter(torch.zeros(4))
+
+    def prepare(self, x):
+        if self.ready:
+            return
+        self.ready.fill_(True)
+
+    def forward(self, x):
+        self.prepare(x)
+        return x * self.weight
+
+def train(optimizer, loader):
+    model = Codes().cuda()
+    for x in loader:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+    (message,) = [f.message for f in check(source.encode()) if f.code == "XLA503"]
+    assert "the result decides what runs next" in message
