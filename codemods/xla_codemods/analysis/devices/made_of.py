@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
 
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..parsed_file import ParsedFile
-from ..scopes import Scope
 from ..script import Script
-from ..syntax import class_values, position
+from ..syntax import position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 
 _BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
@@ -28,9 +26,6 @@ class MadeOf:
         yield from sources(self.script, node)
         bound = (b for b in self.script.bindings(node) if b.how not in {"parameter", "import"})
         yield from (binding.value for binding in bound if binding.value is not None)
-        yield from self._values(node, self.script.index.scope(node))
-
-    def _values(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
         match node:
             case ast.BinOp(left=first, right=second):
                 yield from (first, second)
@@ -42,26 +37,15 @@ class MadeOf:
                 yield part
             case ast.FormattedValue(value=part) | ast.Lambda(body=part):
                 yield part
-            case ast.Attribute(attr=name) if self.script.dotted(node, scope) is None:
-                yield from self._fields.get(name, [])
             case ast.Call():
-                yield from self._given(node, scope)
+                yield from self._given(node)
 
-    @cached_property
-    def _fields(self) -> dict[str, list[ast.expr]]:
-        """Return the values of names in classes: `where: str = "cuda"`, read as `config.where`."""
-        found: dict[str, list[ast.expr]] = {}
-        for owner, _ in self.script.index.of(ast.ClassDef):
-            for name, value in class_values(owner):
-                found.setdefault(name, []).append(value)
-        return found
-
-    def _given(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
+    def _given(self, call: ast.Call) -> Iterator[ast.expr]:
         """Yield what a call may make its result of; nothing for torch and functions of the file."""
-        dotted = self.script.dotted(call.func, scope) or ""
+        dotted = self.script.dotted(call.func) or ""
         if dotted.startswith("torch.") and dotted != "torch.device":
             return
-        if self.script.value(call.func, scope).definition is not None:
+        if self.script.value(call.func).definition is not None:
             return
         args = call.args
         if isinstance(call.func, ast.Attribute):

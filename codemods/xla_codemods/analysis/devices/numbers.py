@@ -90,17 +90,6 @@ class Numbers:
             self._is_number(Place(*passed[:2])) for passed in self.passed.of(target, node.id)
         )
 
-    def may_be_none(self, node: ast.expr) -> bool:
-        """Return True if `node` is None by default, or in a branch: then nothing is moved."""
-        if not isinstance(node, ast.Name):
-            return False
-        return any(
-            is_literal(leaf, None)
-            for b in self.home.reaching(node)
-            if b.how in {"parameter", "assign"} and b.value is not None and not b.path
-            for leaf in leaves(b.value)
-        ) and not _is_asked_for(node, self.home)
-
     def is_of_the_project(self, call: ast.Call) -> bool:
         """Return True if `call` runs a function of the project."""
         return self.callees.handed(self.home, call) is not None
@@ -318,16 +307,6 @@ def _is_made_where_named(
         return False
     numbers = [p for p in parts if not is_literal(p, None)]
     return 0 < len(numbers) < len(parts) and all(is_index_of_tensor(p, scope) for p in numbers)
-
-
-def _is_asked_for(node: ast.Name, index: Index) -> bool:
-    """Return True if a test for None guards `node`."""
-    for child, around in index.upward(node):
-        if isinstance(around, (ast.If, ast.IfExp)) and child is not around.test:
-            text = ast.unparse(around.test)
-            if text in {f"{node.id} is not None", f"{node.id} is None", node.id, f"not {node.id}"}:
-                return True
-    return False
 
 
 def _with_owner(

@@ -121,6 +121,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ...analysis.devices.availability import asks_availability
+from ...analysis.devices.given.made_by_name import may_be_none
 from ...analysis.devices.non_device_calls import NO_DEVICES
 from ...analysis.devices.numbers import Numbers
 from ...analysis.devices.specs import (
@@ -215,8 +216,8 @@ def passed(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Find
     if dotted == "transformers.pipeline":
         yield from _of_pipeline(script, value)
     elif makes_tensors(call, scope):
-        may_be_none = isinstance(value, ast.Name) and script.cached(Numbers).may_be_none(value)
-        found = [] if may_be_none else list(_numbered(script, value))
+        is_none = isinstance(value, ast.Name) and may_be_none(script, value)
+        found = [] if is_none else list(_numbered(script, value))
         yield from found or _followed(script, value)
     elif not (dotted or "").startswith("torch."):
         yield from _given_to_others(script, call, value, dotted)
@@ -267,7 +268,7 @@ def _followed(script: Script, given: ast.expr) -> Iterator[Finding]:
     numbers = script.cached(Numbers)
     if numbers.is_number(given) and not _is_said_to_be_another(script, given):
         text = f"{script.xla}.xla_device({{0}})"
-        if isinstance(given, ast.Name) and numbers.may_be_none(given):
+        if isinstance(given, ast.Name) and may_be_none(script, given):
             text = f"None if {given.id} is None else {text}"
         yield RULE.finding(script, given, _MESSAGE, Replace(given, text, (given,)))
 

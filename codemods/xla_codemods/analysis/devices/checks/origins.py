@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from ....flow.closure import reach
+from ....flow.containers import ANY, held
 from ....flow.edges import sources
 from ...inference.library_types import RUNTIME
 from ...inference.values import DEVICE, STRING, TENSOR
@@ -108,10 +109,6 @@ class _Origins(MadeOf):
                 return typed
             case ast.Call(func=ast.Attribute(attr="type", value=owner), args=[], keywords=[]):
                 return typed or self.script.value(owner).has(TENSOR)
-            case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=name), *_]):
-                if name == "type":
-                    return self.is_device(owner, typed)
-                return name == "device"
         if self.script.cached(Devices).is_device(node):
             return True
         value = self.script.value(node)
@@ -129,10 +126,9 @@ class _Origins(MadeOf):
                 yield part
             case ast.Subscript(value=ast.Dict()) | ast.Subscript(slice=ast.Constant(value=str())):
                 pass  # the value of an entry: it is not among the keys
-            case ast.Call(func=ast.Attribute(value=owner, attr=name) as func) if (
-                name in _MADE_OF_OWNER
-            ):
-                yield from (owner, *self._entries(func))
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _MADE_OF_OWNER:
+                is_view = name in {"items", "values"}
+                yield from (owner, *(held(self.script, owner, ANY) if is_view else ()))
             case ast.Call(func=func, args=args):
                 if name_of(func) in _MADE_OF_ARGUMENTS:
                     yield from (*args, *_names(node))
@@ -142,13 +138,6 @@ class _Origins(MadeOf):
                     yield from self._elsewhere(node)
             case _:
                 yield from super().parts(node)
-
-    def _entries(self, func: ast.Attribute) -> list[ast.expr]:
-        """Return the values of `{"nccl": "cuda"}.items()`, also by a name for the table."""
-        if func.attr not in {"items", "values"}:
-            return []
-        tables = [b.value for b in self.script.bindings(func.value)] or [func.value]
-        return [value for t in tables if isinstance(t, ast.Dict) for value in t.values]
 
     def _elsewhere(self, node: ast.expr) -> list[ast.expr]:
         """Return what binds the table or collection `node` in another module."""
