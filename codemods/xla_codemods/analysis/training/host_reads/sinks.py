@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 
+from ....flow.calls import passed
+from ....flow.closure import reach
 from ....patterns import Pattern
-from ...inference.makers import library_of, makers
+from ...bindings import Binding
+from ...inference.values import ACCELERATOR
 from ...nodes import walk
 from ...script import Script
 from ...syntax import keyword, name_of, root_of, unparsed, walk_body
@@ -31,6 +35,8 @@ TRACKERS = frozenset(
 # Libraries whose objects train: only these methods log.
 _TRAINERS = frozenset({"accelerate", "lightning", "lightning_fabric"})
 _LOG_METHODS = frozenset({"log", "log_dict", "log_images"})
+_FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
+_TENSORBOARD = "torch.utils.tensorboard"
 _ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"})
 
 
@@ -58,7 +64,7 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
                 script.parent(call), ast.Expr
             )  # the number of written characters is unused
         return _is_called(func.value, _BAR) and own
-    return func.attr == "print" and library_of(makers(script, func.value)) in _PRINTING
+    return func.attr == "print" and _library_of(_makers(script, func.value)) in _PRINTING
 
 
 def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
@@ -68,7 +74,7 @@ def _is_a_logger(script: Script, call: ast.Call, func: ast.Attribute) -> bool:
     ):
         return False
     stored = [s.value for s, _ in script.index.assignments(unparsed(func.value))]
-    made = {name for owner in (func.value, *stored) for name in makers(script, owner) if name}
+    made = {name for owner in (func.value, *stored) for name in _makers(script, owner) if name}
     found = map(script.project.definition, made)
     return not any(
         isinstance(f[0], ast.ClassDef) or "logg" not in ast.unparse(f[0]).lower()
@@ -114,7 +120,7 @@ def logged_to(script: Script, call: ast.Call) -> str | None:
     if owner is None or not isinstance(script.parent(call), ast.Expr):
         return None
     assert isinstance(call.func, ast.Attribute)
-    library = library_of(makers(script, owner))
+    library = _library_of(_makers(script, owner))
     is_log = call.func.attr in _LOG_METHODS if library in _TRAINERS else library in TRACKERS
     return unparsed(owner) if is_log and call.func.attr not in _ENDING else None
 
@@ -122,7 +128,7 @@ def logged_to(script: Script, call: ast.Call) -> str | None:
 def takes_tensors(script: Script, call: ast.Call) -> bool:
     """Return True if the tracker takes a host copy of a tensor as the tensor; loguru prints its device."""
     owner = _tracker(call)
-    library = library_of(makers(script, owner)) if owner is not None else ""
+    library = _library_of(_makers(script, owner)) if owner is not None else ""
     return library in _TRAINERS or (library in TRACKERS and library != "loguru")
 
 
@@ -140,7 +146,7 @@ def logged_in_each_step(deferral: Deferral, owner: str) -> list[ast.Call]:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and logged_to(script, call) == owner:
             found.append(call)
-        elif library_of(makers(script, node)) not in _TRAINERS and not _is_tested(script, node):
+        elif _library_of(_makers(script, node)) not in _TRAINERS and not _is_tested(script, node):
             deferral.refuse(f"the script uses `{owner}` in other ways in every step")
     return found
 
@@ -252,3 +258,68 @@ def _writes_alone(script: Script, call: ast.Call, writer: ast.Name) -> bool:
 def _is_called(node: ast.expr, pattern: Pattern) -> bool:
     name = name_of(node)
     return pattern.search(name.lower()) is not None
+
+
+def _library_of(made: set[str]) -> str:
+    """The library that all of `made` are names of."""
+    roots = {_root(dotted) for dotted in made}
+    return roots.pop() if len(roots) == 1 else ""
+
+
+def _root(dotted: str) -> str:
+    return _TENSORBOARD if dotted.startswith(_TENSORBOARD) else dotted.partition(".")[0]
+
+
+def _makers(script: Script, node: ast.expr) -> set[str]:
+    """What `node` is, or is made by, by dotted names; an empty one for what is not known. None of them for `None`."""
+    start: list[ast.expr | None] = [node]
+    reached = reach(start, lambda value: _sources(script, value))
+    return {name for value in reached for name in _names_of(script, value)}
+
+
+def _names_of(script: Script, value: ast.expr | None) -> Iterator[str]:
+    """Yield the dotted name of `value`, or an empty one if `value` is not known."""
+    if value is None:
+        yield ""
+    elif (dotted := script.dotted(value)) is not None:
+        yield dotted
+    elif _is_accelerator(script, value):
+        yield "accelerate.Accelerator"
+    elif isinstance(value, ast.Constant):
+        if value.value is not None:
+            yield ""
+    elif not isinstance(value, _FOLLOWED):
+        yield ""
+
+
+def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None]:
+    """Return what `value` comes from; nothing for a name of a library, None for an unknown."""
+    if value is None or script.dotted(value) is not None or _is_accelerator(script, value):
+        return ()
+    match value:
+        case ast.Call(func=source) | ast.Subscript(value=source):
+            return (source,)
+        case ast.IfExp(body=body, orelse=other):
+            return body, other
+        case ast.Attribute(attr=name, value=ast.Name(id="self")):
+            stores = map(script.parent, script.index.stores(name))
+            return [getattr(statement, "value", None) for statement in stores] or (None,)
+        case ast.Attribute(value=owner):
+            return (owner,)
+        case ast.Name():
+            bindings = script.bindings(value)
+            return [made for binding in bindings for made in _bound(script, binding)] or (None,)
+    return ()
+
+
+def _is_accelerator(script: Script, value: ast.expr) -> bool:
+    return isinstance(value, (ast.Name, ast.Attribute)) and script.value(value).has(ACCELERATOR)
+
+
+def _bound(script: Script, binding: Binding) -> Sequence[ast.expr | None]:
+    """Return what `binding` binds; of a parameter what the calls in this file give."""
+    if binding.how == "parameter":
+        function = script.parents[script.parents[binding.node]]
+        is_open = script.is_imported_elsewhere(getattr(function, "name", ""))
+        return (None,) if is_open else passed(script, function, getattr(binding.node, "arg", ""))
+    return (binding.part if binding.how in {"assign", "with"} else None,)
