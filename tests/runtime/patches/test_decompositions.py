@@ -108,6 +108,7 @@ CASES: dict[str, Case] = {
     "_cdist_forward of the largest": lambda x: torch.cdist(x, x.flip(0), p=float("inf")),
     "aminmax": lambda x: x * torch.stack([*torch.aminmax(x.detach())]).sum(),
     "aminmax of a dimension": lambda x: x[0] * torch.aminmax(x.detach(), dim=0)[1],
+    "count_nonzero": lambda x: x * torch.count_nonzero(x.detach() > 0.5),
     "bucketize": lambda x: x * torch.bucketize(x.detach(), _edges(x)),
     "bucketize to the right": lambda x: x * torch.bucketize(x.detach(), _edges(x), right=True),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
@@ -302,7 +303,7 @@ def stock() -> Any:
 @pytest.mark.usefixtures("stock")
 def test_torch_xla_has_no_kernel(image: torch.Tensor, device: torch.device) -> None:
     without = {n.split()[0] for n, case in CASES.items() if fallbacks(case, image.to(device))}
-    assert without == OPERATIONS - {"max_pool2d", "max_pool3d"}
+    assert without == OPERATIONS - {"count_nonzero", "max_pool2d", "max_pool3d"}
 
 
 @pytest.mark.usefixtures("stock")
@@ -320,3 +321,20 @@ def test_elus_have_wrong_gradients(device: torch.device) -> None:
     F.elu(x).sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
     assert x.grad.item() == pytest.approx(-1.0)
+
+
+@pytest.mark.usefixtures("stock")
+def test_fact_3_72_torch_xla_counts_in_the_type_of_the_input(device: torch.device) -> None:
+    assert torch.count_nonzero(torch.tensor([True, True], device=device)).item() is True
+    assert torch.count_nonzero(torch.tensor([1.0, 2.0], device=device)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dim", [None, 0, -1, (0, 1), ()])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.bfloat16, torch.uint8])
+def test_what_is_not_zero_is_counted_in_integers(
+    dim: Any, dtype: torch.dtype, device: torch.device
+) -> None:
+    x = torch.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, 1.0]]).to(dtype)
+    expected, found = torch.count_nonzero(x, dim), torch.count_nonzero(x.to(device), dim)
+    assert found.dtype == torch.int64
+    assert found.tolist() == expected.tolist()

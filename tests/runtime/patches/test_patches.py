@@ -173,13 +173,12 @@ def test_gru_refuses_cpu_tensors(device: torch.device) -> None:
         torch_xlas(nn.GRU(3, 4), torch.ones(1, 1, 3))
 
 
-def test_packing_on_xla_is_wrong(device: torch.device) -> None:
+def test_packing_on_xla_has_no_batch_sizes(device: torch.device) -> None:
     ours: Any = torch._VF._pack_padded_sequence
     x, lengths = torch.randn(2, 3, 1), torch.tensor([3, 2])
     (torchs,) = ours.args
-    data, batch_sizes = torchs(x.to(device), lengths, True)
+    _, batch_sizes = torchs(x.to(device), lengths, True)
     assert torch._is_functional_tensor(batch_sizes)
-    assert not torch.equal(data.cpu(), torchs(x, lengths, True)[0])
 
 
 def test_batch_norms_keep_the_biased_variance(device: torch.device) -> None:

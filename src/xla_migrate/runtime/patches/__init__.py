@@ -44,6 +44,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "operations.scaled_products",
         "operations.scan_gradients",
         "operations.scattering",
+        "operations.strided_views",
         "operations.xlogy_numbers",
         "shared_inputs",
     ),

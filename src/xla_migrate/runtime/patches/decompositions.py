@@ -6,9 +6,10 @@ SELU has a kernel that takes the input for the output, silently: where x < 0 it 
 ``exp(x)``. torch has decompositions of them, and `operations._missing_kernels` has more.
 
 To see it: ``aten::glu_backward`` in torch_xla's counters; the gradient of ``elu`` at -2 is -1, not 0.135.
-The gradients of max pooling have silently no gradient, as gradient penalties need it.
+The gradients of max pooling have silently no gradient, as gradient penalties need it. `count_nonzero` counts in the
+type of its input, silently: in booleans there is at most one (fact 3.72).
 It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gradients,
-test_gradients_of_pooling_have_no_gradients.
+test_gradients_of_pooling_have_no_gradients, test_fact_3_72_torch_xla_counts_in_the_type_of_the_input.
 """
 
 from __future__ import annotations

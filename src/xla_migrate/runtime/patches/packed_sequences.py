@@ -1,10 +1,11 @@
-"""Recurrent layers take packed sequences, and packing keeps the values.
+"""Recurrent layers take packed sequences.
 
-The fault: on XLA ``pack_padded_sequence`` returns wrong values, and its ``batch_sizes`` is a wrapper without data, so
-that ``pad_packed_sequence`` and each recurrent layer raise "its data is not allocated yet".
+The fault: on XLA the ``batch_sizes`` of ``pack_padded_sequence`` is a wrapper without data, so that
+``pad_packed_sequence`` and each recurrent layer raise "its data is not allocated yet". Its values are wrong, too, unless
+`operations.strided_views` repairs the slices that it is made of.
 
-To see it: pack an XLA tensor with ``torch_xla`` alone, and compare ``packed.data`` with that of the CPU.
-It can go when this fails: test_packing_on_xla_is_wrong.
+To see it: pack an XLA tensor with ``torch_xla`` alone, and print ``packed.batch_sizes``.
+It can go when this fails: test_packing_on_xla_has_no_batch_sizes.
 """
 
 from __future__ import annotations

@@ -245,6 +245,12 @@ def _windows(x: Tensor, length: int, size: int, step: int) -> Tensor:
     return starts.unsqueeze(1) + torch.arange(size, device=x.device)
 
 
+def _count_nonzero(x: Tensor, dim: int | list[int] | None = None) -> Tensor:
+    """torch_xla's counts have the type of `x`: those of bool are at most 1."""
+    every = list(range(x.dim()))
+    return (x != 0).sum(every if dim is None or dim == [] else dim)
+
+
 DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten._cdist_forward.default: _cdist,
     torch.ops.aten._embedding_bag.default: _embedding_bag,
@@ -254,6 +260,8 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.bucketize.Tensor: _bucketize,
     torch.ops.aten.complex.default: _complex,
     torch.ops.aten.copysign.Tensor: _copysign,
+    torch.ops.aten.count_nonzero.default: _count_nonzero,
+    torch.ops.aten.count_nonzero.dim_IntList: _count_nonzero,
     torch.ops.aten.fmax.default: _fmax,
     torch.ops.aten.fmin.default: _fmin,
     torch.ops.aten.exp2.default: _exp2,
