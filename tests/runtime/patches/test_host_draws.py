@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from xla_migrate import runtime as xla
-from xla_migrate.runtime.patches.operations import host_draws
+from xla_migrate.runtime.patches.host import draws
 from xla_migrate.runtime.patches.operations._kernels import take_back
 
 from .computing import fallbacks_of
@@ -63,9 +63,9 @@ def test_without_a_generator_the_device_draws(device: torch.device) -> None:
 
 
 def test_torch_xla_reads_a_tensor_to_draw_it(device: torch.device) -> None:
-    take_back(host_draws.__name__)
+    take_back(draws.__name__)
     try:
         torch.testing.assert_close(drawn(DRAWS["randn"], device), drawn(DRAWS["randn"], "cpu"))
         assert "aten::normal_" in fallbacks_of(lambda: drawn(DRAWS["randn"], device))
     finally:
-        host_draws.apply()
+        draws.apply()

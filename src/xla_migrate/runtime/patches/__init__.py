@@ -36,7 +36,7 @@ MODULES: dict[Moment, tuple[str, ...]] = {
         "gru",
         "half_sums",
         "inference_tensors",
-        "operations.host_draws",
+        "host.draws",
         "operations.log_determinants",
         "operations.masked_assignments",
         "packed_sequences",

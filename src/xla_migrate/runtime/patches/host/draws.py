@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._versions import Versions
-from ._kernels import put
+from ..operations._kernels import put
 
 VERSIONS = Versions("torch_xla", "2.9", "2.10")
 
