@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ..scopes import Binding, FunctionNode
 from ..syntax import statements, unparsed, walk_body
@@ -46,11 +46,11 @@ def _targets(
                 yield from _targets(element, this, node, value, (*path, index))
 
 
-def is_moved(node: ast.expr, name: str) -> bool:
+def is_moved(node: ast.expr, name: str, by: Collection[str] = ("cuda", "to")) -> bool:
     """True if `node` is `name.cuda()` or `name.to(...)`; `self.count` is the name of an attribute."""
     match node:
-        case ast.Call(func=ast.Attribute(value=moved, attr="cuda" | "to")):
-            return isinstance(moved, (ast.Name, ast.Attribute)) and unparsed(moved) == name
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as moved, attr=method)):
+            return method in by and unparsed(moved) == name
     return False
 
 
@@ -61,10 +61,19 @@ def settled(name: str, bound: list[tuple[Binding, Value]]) -> list[Value]:
     return [v for _, v in bound]
 
 
+def settled_attribute(
+    name: str, bound: list[tuple[Binding, Value]], is_run: Callable[[Binding], bool]
+) -> list[Value]:
+    """The same for an attribute, if the program runs a method that moves it, and no method moves it back to the host."""
+    moves = [(b, v) for b, v in bound if _moves(b, name, ("cpu", "cuda", "to"))]
+    is_there = all(_is_placed(v) for _, v in moves) and any(is_run(b) for b, _ in moves)
+    return settled(name, bound) if is_there else [v for _, v in bound]
+
+
 def _is_placed(value: Value) -> bool:
     return value.has(TENSOR) and value.has(ACCEL)
 
 
-def _moves(binding: Binding, name: str) -> bool:
+def _moves(binding: Binding, name: str, by: Collection[str] = ("cuda", "to")) -> bool:
     value = binding.part
-    return binding.how == "assign" and value is not None and is_moved(value, name)
+    return binding.how == "assign" and value is not None and is_moved(value, name, by)

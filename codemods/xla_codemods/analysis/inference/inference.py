@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from ...flow.by_text import calls_by_text
@@ -27,7 +28,7 @@ from ..syntax import (
     returned,
 )
 from .annotations import annotated, kinds_of
-from .attributes import attributes_bound, settled
+from .attributes import attributes_bound, settled, settled_attribute
 from .values import (
     ACCEL,
     ARGUMENTS,
@@ -244,12 +245,22 @@ class Inference:
             bindings = self.class_attributes(owner).get(name)
             if bindings:
                 bound = [(binding, self._attribute(binding, home)) for binding, home in bindings]
-                found = join(*settled(f"self.{name}", bound))
+                is_run = partial(self._is_run, owner)
+                found = join(*settled_attribute(f"self.{name}", bound, is_run))
                 if found.kinds == _ONLY_NONE:
                     return join(found, self._set_from_outside(name, definition))
                 if owner is definition or found != UNKNOWN:
                     return found
         return self._set_from_outside(name, definition)
+
+    def _is_run(self, owner: ast.ClassDef, binding: Binding) -> bool:
+        """Return True if `__init__` of `owner` makes the binding, or a method that the file calls on its objects."""
+        function = self.file.function(binding.node)
+        if function is None or function.name == "__init__":
+            return function is not None
+        funcs = (call.func for call, _ in self.calls(function.name))
+        objects = (self.value(f.value) for f in funcs if isinstance(f, ast.Attribute))
+        return any(value.definition is owner for value in objects)
 
     def _set_from_outside(self, name: str, definition: ast.ClassDef) -> Value:
         """Return what code outside of the class `definition` stores as `name`: `callback.learner = self`.

@@ -144,3 +144,30 @@ def train(policy, env, optimizer):
     after = migrated(source)
     assert "xla.put(self.rewards, 0, self.step, reward)" in after
     assert "xla.put(self.values, 0, self.step, value)" in after
+
+
+@pytest.mark.parametrize("moved", ["", "kept.cuda()", "kept.cuda(); kept.cpu()"])
+def test_a_buffer_that_may_be_on_the_host_is_not_rewritten(moved: str) -> None:
+    source = f"""
+import torch
+
+class Kept:
+    def __init__(self):
+        self.rows = torch.zeros(100, 4)
+
+    def cuda(self):
+        self.rows = self.rows.cuda()
+{"    def cpu(self): self.rows = self.rows.cpu()" if "cpu" in moved else ""}
+    def add(self, i, x):
+        self.rows[i] = x
+
+def train(model, optimizer, loader):
+    kept = Kept()
+    {moved}
+    model.cuda()
+    for i, x in enumerate(loader):
+        kept.add(i % 100, x[0])
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+"""
+    assert ("xla.put" in migrated(source)) is (moved == "kept.cuda()")
