@@ -100,8 +100,13 @@ def _decided(script: Script, statement: ast.If | ast.While | ast.Assert) -> str:
 
 
 def _ends(script: Script, node: ast.AST) -> bool:
-    """Return True if `node` ends a loop or the script; a `return` outside of loops skips the rest of a function."""
+    """Return True if `node` ends a loop or the script, or tells the caller to: `return True`.
+
+    Another `return` outside of loops only skips the rest of a function.
+    """
     if isinstance(node, ast.Return):
+        if isinstance(getattr(node.value, "value", None), bool):
+            return True
         around = takewhile(lambda each: not isinstance(each, FUNCTIONS), script.ancestors(node))
         return any(isinstance(each, LOOPS) for each in around)
     return isinstance(node, (ast.Break, ast.Raise, ast.Assert)) or is_an_exit(script, node)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ....edits import Edit, InsertAfter, Replace, ReplaceStatement
 from ....flow.by_text import calls_by_text
-from ....flow.calls import lambda_calls
+from ....flow.calls import derives, lambda_calls
 from ....flow.closure import reach
 from ....flow.containers import view_below
 from ...inference.library_types import RUNTIME
@@ -169,9 +169,19 @@ def _calls_around(script: Script, node: ast.AST) -> list[ast.Call]:
     function = script.function(node)
     if function is None or _marks_steps(script, node) or _repeats(script, node):
         return []
-    calls = [call for call, _ in script.index.calls_of(function.name)]
+    named = (call for call, _ in script.index.calls_of(function.name))
+    calls = [call for call in named if not _is_of_another_class(script, call, function)]
     calls += [call.node for call in calls_by_text(script, function.name)]
     return [call for call in calls if function not in script.ancestors(call)]
+
+
+def _is_of_another_class(script: Script, call: ast.Call, method: ast.AST) -> bool:
+    """Return True if `call` runs a method of the same name of a class that has nothing to do with that of `method`."""
+    func, owner = call.func, script.class_around(method)
+    of = script.value(func.value).definition if isinstance(func, ast.Attribute) else None
+    if owner is None or of is owner or not isinstance(of, ast.ClassDef):
+        return False
+    return not (derives(script, of, owner) or derives(script, owner, of))
 
 
 def _together_with_conditions(script: Script, deferrals: Collection[Deferral]) -> None:

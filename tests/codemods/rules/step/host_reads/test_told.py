@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, migrate
+from xla_codemods.engine import Options, check, migrate
 
 SCRIPT = """
 import logging, sys, time
@@ -183,3 +183,44 @@ def test_tensors_as_they_are(made: str, line: str, later: str | None) -> None:
     found = _migrated("", made, line)
     assert ("xla.later(" in found) is (later is not None)
     assert (later or line) in found
+
+
+METERS = """
+import torch
+
+class Value:
+    def __init__(self):
+        self.total = 0.0
+
+    def update(self, value):
+        self.total += value
+
+class Logger:
+    def __init__(self):
+        self.meters = {}
+
+    def update(self, **values):
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor):
+                value = value.item()
+            self.meters.setdefault(name, Value()).update(value)
+
+    def each(self, loader):
+        waited = Value()
+        for batch in loader:
+            yield batch
+            waited.update(1.0)
+
+def train(model, optimizer, loader):
+    logger = Logger()
+    for x in logger.each(loader):
+        loss = model(x.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        logger.update(loss=loss)
+"""
+
+
+def test_a_method_of_the_same_name_of_another_class_is_no_call_of_the_function_that_reads() -> None:
+    (found,) = [f for f in check(METERS.encode()) if f.code == "XLA503"]
+    assert "marks no steps" not in found.message
