@@ -18,7 +18,7 @@ from ..parsed_file import ParsedFile
 from ..projects.in_steps import OPERATIONS
 from ..scopes import FunctionNode
 from ..script import Script
-from ..syntax import is_literal
+from ..syntax import is_literal, name_of
 from .steps import calls_of, is_of_an_optimizer
 from .training import FORWARD, GRADIENTS, MARK, TRAINING, Loop, outside_loops
 
@@ -255,12 +255,20 @@ def _is_transformed(script: Script, loop: Loop) -> bool:
     names = sorted({getattr(function, "name", "") for function in functions})
     named: list[ast.expr] = [node for name in names for node, _ in script.index.names(name)]
     named += [node for name in names for node, _ in script.index.attributes(name)]
-    passed = (node for node in named if script.function_of(node) in functions)
+    passed = [node for node in named if script.function_of(node) in functions]
+    prepared = reach(passed, lambda node: _prepared_with(script, node))
     return any(
         isinstance(around, ast.Call) and _TRANSFORM.match(script.dotted(around.func) or "")
-        for place in (*places, *passed)
+        for place in (*places, *prepared)
         for around in script.ancestors(place)
     )
+
+
+def _prepared_with(script: Script, node: ast.expr) -> list[ast.expr]:
+    """Return `partial(f, x)` for the function `f`, and the names that have its value."""
+    call = script.parent(node)
+    is_partial = isinstance(call, ast.Call) and name_of(call.func) == "partial"
+    return [*([call] if is_partial else ()), *uses(script, node)]
 
 
 def _gradients_follow(script: Script, loop: Loop) -> bool:

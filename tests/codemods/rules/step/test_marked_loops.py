@@ -126,6 +126,7 @@ def test_loops_of_gradients_are_cut(gradient: str) -> None:
                 "losses = torch.vmap(fit, in_dims=(None, 0, None))(weight, x, loss_of)\n",
                 "meta = grad(lambda w: loss_of(fit(w, x, loss_of), x))(weight)\n",
                 "meta = torch.func.vmap(functools.partial(fit, loss_of=loss_of))(weight, x)\n",
+                "task = functools.partial(fit, loss_of=loss_of)\nmeta = torch.vmap(task)(weight, x)\n",
                 "def task(w, x):\n    return fit(w, x, loss_of).sum()\nmeta = torch.func.jacrev(task)(weight, x)\n",
                 "class Meta:\n    def task(self, w, x):\n        return fit(w, x, self.loss)\n"
                 "    def step(self, w, x):\n        return torch.vmap(self.task)(w, x)\n",
