@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from ..flow.closure import reach
 from .nodes import FUNCTIONS, walk
+from .syntax import identifiers
 
 _HEAD = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -21,15 +23,12 @@ def first_statement(tree: ast.Module, does: Callable[[ast.AST], bool]) -> ast.st
 
 def _runs(tree: ast.Module, body: list[ast.stmt], does: Callable[[ast.AST], bool]) -> bool:
     """True if it is in these statements, or in functions of the module that they call."""
-    functions = {n.name: n for n in tree.body if isinstance(n, FUNCTIONS)}
-    waiting: list[ast.stmt] = list(body)
-    while waiting:
-        for node in walk(waiting.pop()):
-            if does(node):
-                return True
-            if isinstance(node, ast.Name) and (called := functions.pop(node.id, None)) is not None:
-                waiting.append(called)
-    return False
+    functions: dict[str, ast.stmt] = {n.name: n for n in tree.body if isinstance(n, FUNCTIONS)}
+
+    def called(statement: ast.stmt) -> list[ast.stmt]:
+        return [functions[name] for name in identifiers(statement) if name in functions]
+
+    return any(does(node) for statement in reach(body, called) for node in walk(statement))
 
 
 def _is_text(statement: ast.stmt) -> bool:

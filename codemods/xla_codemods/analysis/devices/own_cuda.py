@@ -55,7 +55,8 @@ def _of_file(script: Script, owner: ast.expr, call: ast.Call) -> Iterator[_Metho
     # Of a batch, as a rule: a class whose method takes what those of tensors take is no part of one.
     is_part = isinstance(owner, (ast.Subscript, ast.Attribute))
     for each in defined:
-        if _may_take(each, call) and (not is_part or _is_given_more(each, call)):
+        is_given_more = bool(call.args or call.keywords) and _takes_others(each)
+        if _may_take(each, call) and (not is_part or is_given_more):
             yield script.index, each
 
 
@@ -64,14 +65,14 @@ def _of_other_modules(script: Script, call: ast.Call) -> Iterator[_Method]:
 
     A plain `x.cuda()` moves a tensor or a module far more often than an object of another module.
     """
-    if not _is_given_any(call) or script.project.is_alone:
+    if not (call.args or call.keywords) or script.project.is_alone:
         return
     modules = script.project.modules
     for path in sorted(modules.matching(_DEFINED) & script.project.programs):
         if (index := modules.whole(path)) is None:
             continue
         for each in index.cached(methods).get("cuda", ()):
-            if _may_take(each, call) and _is_given_more(each, call):
+            if _may_take(each, call) and _takes_others(each):
                 yield index, each
 
 
@@ -117,14 +118,6 @@ def _takes_others(function: FunctionNode) -> bool:
     """Return True if the method `function` has a parameter that those of tensors and modules don't have."""
     names = [each.arg for each in parameters(function)][1:]
     return not _PARAMETERS.issuperset(names)
-
-
-def _is_given_any(call: ast.Call) -> bool:
-    return bool(call.args or call.keywords)
-
-
-def _is_given_more(function: FunctionNode, call: ast.Call) -> bool:
-    return _takes_others(function) and _is_given_any(call)
 
 
 def _is_result_of_torchs(owner: ast.expr) -> bool:

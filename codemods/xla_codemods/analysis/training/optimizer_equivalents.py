@@ -12,9 +12,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...edits import AddArgument, DropArgument, Edit, RenameArgument, Replace
+from ...flow.calls import call_of
+from ...flow.closure import reach
+from ...flow.edges import uses
 from ..parsed_file import ParsedFile
 from ..scopes import Scope
-from ..syntax import keyword, unparsed
+from ..syntax import keyword
 
 _NONE: Mapping[str, object] = MappingProxyType({})
 
@@ -140,7 +143,8 @@ def stands_in(script: ParsedFile, node: ast.expr, equivalent: Equivalent) -> boo
     """Return True if the equivalent can replace `node`, a class that is called elsewhere: the calls must pass every
     argument whose default differs, and no argument that the equivalent lacks.
     """
-    calls = list(_calls_of_what_it_is_bound_to(script, node))
+    reached = reach([node], lambda each: uses(script, each))
+    calls = [call for use in reached if (call := call_of(script, use)) is not None]
     if not calls and equivalent.explicit:
         return False
     for call in calls:
@@ -156,16 +160,6 @@ def stands_in(script: ParsedFile, node: ast.expr, equivalent: Equivalent) -> boo
         if not set(equivalent.explicit) <= names.union(positional):
             return False
     return True
-
-
-def _calls_of_what_it_is_bound_to(script: ParsedFile, node: ast.expr) -> Iterator[ast.Call]:
-    value: ast.AST = node
-    parent = script.parent(value)
-    while isinstance(parent, ast.IfExp):
-        value, parent = parent, script.parent(parent)
-    if isinstance(parent, ast.Assign):
-        for name in dict.fromkeys(map(unparsed, parent.targets)):
-            yield from script.index.calls_spelled(name)
 
 
 def told_of_import(message: str, equivalent: Equivalent) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ...flow.closure import reach
 from ..inference import library_types
 from ..inference.values import DEVICE, HOST
 from ..nodes import FUNCTIONS, children, walk
@@ -108,14 +109,13 @@ def _left_in_evaluations(script: Script) -> frozenset[ast.AST]:
     return frozenset(read.node for read in found if not read.outcome.edits)
 
 
-def _now(script: Script, statement: ast.AST) -> Iterator[ast.AST]:
-    """What runs with `statement`; closures are called when the mark has been made."""
-    work: list[ast.AST] = [statement]
-    while work:
-        node = work.pop()
-        if not (isinstance(node, ast.Call) and script.dotted(node.func) in _CLOSURES):
-            yield node
-            work += children(node)
+def _now(script: Script, statement: ast.AST) -> Iterable[ast.AST]:
+    """Return what runs with `statement`; closures are called when the mark has been made."""
+
+    def is_closure(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and script.dotted(node.func) in _CLOSURES
+
+    return reach([statement], lambda node: (c for c in children(node) if not is_closure(c)))
 
 
 def _fetches(script: Script, node: ast.AST) -> bool:

@@ -229,8 +229,6 @@ def _chooses(node: ast.expr | None, scope: Scope) -> bool:
     match node:
         case ast.IfExp(body=ast.Constant(value=first), orelse=ast.Constant(value=second)):
             return {"cuda", "cpu"} == {first, second}
-        case ast.IfExp(body=first, orelse=second):
-            return _chooses(first, scope) or _chooses(second, scope)
         case ast.Call(func=func):
             return _is_the_runtimes(func, scope)
     return False
