@@ -24,6 +24,7 @@ from .project import Modules, Project
 
 # Functions that call another function, in a separate process or later.
 PREPARING = ("partial", "spawn", "start_processes", "launch", "Process", "Thread")
+_OF_CLASSES = frozenset({"classmethod", "staticmethod"})
 _SPAWNING = frozenset({"spawn", "start_processes", "launch"})
 
 
@@ -172,11 +173,20 @@ class Callees:
     def _imported(self, index: Index, dotted: str) -> Target | None:
         found = self.defined(index, dotted)
         if found is None:
-            return None
+            return self._static(index, *dotted.rpartition(".")[::2])
         home, node = found
         if isinstance(node, ast.ClassDef):
             return self.method(home, node, "__init__")
         return Target(home, node, None) if isinstance(node, FUNCTIONS) else None
+
+    def _static(self, index: Index, owner: str, name: str) -> Target | None:
+        """Return the method `name` that the class `owner` has without an object: `Task.batches()`."""
+        match self.defined(index, owner):
+            case (home, ast.ClassDef() as definition):
+                found = self.method(home, definition, name)
+                wrappers = map(name_of, found.function.decorator_list) if found is not None else ()
+                return None if _OF_CLASSES.isdisjoint(wrappers) else found
+        return None
 
     def defined(self, index: Index, dotted: str) -> tuple[Index, ast.AST] | None:
         """The function or class that `dotted` names in the module `index`, with its module."""

@@ -6,28 +6,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from ...flow.calls import run_by
 from ...flow.closure import reach, trace
-from ...flow.edges import sources
 from ...patterns import Pattern
 from ..frameworks.accelerator import uses_accelerate
 from ..inference.values import DATASET, DEVICE_LOADER, LOADER, MODULE, NUMBER, PARAMETERS, UNKNOWN
-from ..loops import (
-    BACKWARD,
-    FORWARD,
-    PASSING,
-    PASSING_METHODS,
-    STEP,
-    TRAINING,
-    LoopEffects,
-    outside_loops,
-)
+from ..loops import FORWARD, PASSING, PASSING_METHODS, TRAINING, LoopEffects, outside_loops
 from ..nodes import walk
 from ..parsed_file import ParsedFile
+from ..projects.early_fetches import Effects, is_fetched_early
 from ..scopes import Binding, Scope
 from ..syntax import keyword, name_of
 from .batches import Batches, BatchFlow
@@ -147,7 +137,7 @@ class Feeding:
         self,
         script: ParsedFile,
         batches: Batches,
-        effects_of: Callable[[Iterable[ast.AST]], frozenset[str]],
+        effects_of: Effects,
     ) -> None:
         self.script = script
         self.batches = batches
@@ -264,41 +254,8 @@ class Feeding:
             and not _gives_loaders(loop.node)
             and not self._changes_a_list(loop, driver)
             and self._is_moved(loop, driver)
-            and not self._cuts_a_step(loop, driver)
+            and not is_fetched_early(self.script, loop.node, driver.node, self.effects_of)
         )
-
-    def _cuts_a_step(self, loop: LoopEffects, driver: Driver) -> bool:
-        """Return True if the loop that trains fetches its next batch between the forward and the backward pass.
-
-        The step mark of a device loader would make two graphs of the two passes.
-        """
-        fetched = reach(self._early_fetches, self._fetched_from)
-        function = self.script.function(loop.node)
-        return driver.node in fetched or any(
-            function in run_by(self.script, node) for node in fetched if function is not None
-        )
-
-    def _fetched_from(self, node: ast.expr) -> list[ast.expr]:
-        """Return what the iterator `node` takes from, and the function that makes it."""
-        if not isinstance(node, ast.Call):
-            return [*sources(self.script, node)]
-        return [node.func, *(node.args[:1] if name_of(node.func) in {*PASSING, "partial"} else ())]
-
-    @cached_property
-    def _early_fetches(self) -> list[ast.expr]:
-        """The iterators of `next(it)` between a forward pass and its backward pass."""
-        calls = (call for call, _ in self.script.index.calls_of("next") if call.args)
-        return [call.args[0] for call in calls if self._is_early(call)]
-
-    def _is_early(self, call: ast.Call) -> bool:
-        statement = self.script.statement(call)
-        block = self.script.block(statement)
-        at = block.index(statement)
-        passes = {FORWARD, BACKWARD, STEP}
-        before = (found for s in block[:at][::-1] if (found := self.effects_of([s]) & passes))
-        after = (found for s in block[at + 1 :] if (found := self.effects_of([s]) & passes))
-        follows = next(after, frozenset())
-        return next(before, frozenset()) == {FORWARD} and follows - {STEP} == {BACKWARD}
 
     def _changes_a_list(self, loop: LoopEffects, driver: Driver) -> bool:
         is_loader = self.script.value(driver.node, driver.scope).has(LOADER)

@@ -125,6 +125,10 @@ class Loop:
         )
 
 
+def _effects_of(script: ParsedFile, body: Iterable[ast.AST]) -> frozenset[str]:
+    return script.cached(Training).effects_of(body)
+
+
 class Training:
     """The loops and steps of one script."""
 
@@ -132,7 +136,7 @@ class Training:
         self.script = script
         self.batches = Batches(script)
         self._effects: dict[ast.AST, frozenset[str]] = {}
-        self.feeding = Feeding(script, self.batches, self.effects_of)
+        self.feeding = Feeding(script, self.batches, _effects_of)
 
     @cached_property
     def loops(self) -> list[Loop]:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
+
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, migrate
 
 from ...helpers import findings, migrated
 
@@ -338,3 +343,97 @@ def test_a_batch_fetched_between_forward_and_backward_pass_comes_from_a_plain_lo
     after = migrated(HEAD + setup + TAKING.format(made=made, body="\n        ".join(order)))
     assert ("MpDeviceLoader" in after) is is_wrapped
     assert "xla.optimizer_step(optimizer)\n        xla.mark_step()" in after or is_wrapped
+
+
+FETCHING = """
+import torch
+from functools import partial
+from data import Task, cycle
+import data
+
+def train(model, dataset, optimizer, device):
+    {made}
+    x = next(batches)
+    for step in range(100):
+        {body}
+"""
+ELSEWHERE = """
+from torch.utils.data import DataLoader
+
+def cycle(dataset, device):
+    while True:
+        for x in DataLoader(dataset, drop_last=True):
+            yield x.to(device)
+
+class Task:
+    def __init__(self, dataset, device):
+        self.loader, self.device = DataLoader(dataset, drop_last=True), device
+
+    def __iter__(self):
+        for x in self.loader:
+            yield x.to(self.device)
+
+    @staticmethod
+    def batches(dataset, device):
+        for x in DataLoader(dataset, drop_last=True):
+            yield x.to(device)
+
+    @classmethod
+    def endless(cls, dataset, device):
+        for x in DataLoader(dataset, drop_last=True):
+            yield x.to(device)
+
+    def of(self, dataset):
+        for x in DataLoader(dataset, drop_last=True):
+            yield x.to(self.device)
+"""
+
+
+def wrapped_elsewhere(train: str) -> list[str]:
+    """Return the functions of the module `data` whose loaders a device loader goes around."""
+    files = {"train.py": train, "data.py": ELSEWHERE}
+    modules = Modules({path: text.encode() for path, text in files.items()})
+    options, project = Options(), Project(modules, "data.py")
+    after = migrate(ELSEWHERE.encode(), options, "data.py", project).data.decode()
+    functions = (each for each in ast.walk(ast.parse(after)) if isinstance(each, ast.FunctionDef))
+    return [each.name for each in functions if "MpDeviceLoader" in ast.unparse(each)]
+
+
+@pytest.mark.parametrize(
+    ("made", "gives"),
+    [
+        ("batches = cycle(dataset, device)", "cycle"),
+        ("batches = iter(data.cycle(dataset, device))", "cycle"),
+        ("make = partial(Task.batches, device=device)\n    batches = make(dataset)", "batches"),
+        ("batches = data.Task.endless(dataset, device)", "endless"),
+        ("batches = iter(Task(dataset, device))", "__iter__"),
+        ("task = Task(dataset, device)\n    batches = task.of(dataset)", "of"),
+    ],
+)
+def test_a_batch_fetched_early_comes_from_a_plain_loader_of_another_module(
+    made: str, gives: str
+) -> None:
+    early, late = ([FORWARD, FETCH, BACKWARD, UPDATE], [FETCH, FORWARD, BACKWARD, UPDATE])
+    first, second = (
+        wrapped_elsewhere(FETCHING.format(made=made, body="\n        ".join(order)))
+        for order in (late, early)
+    )
+    assert {*first} - {*second} == {gives}
+
+
+def test_a_batch_fetched_early_from_a_parameter_comes_from_a_plain_loader_of_another_module() -> (
+    None
+):
+    body = "\n        ".join([FORWARD, FETCH, BACKWARD, UPDATE])
+    engine = f"""
+from data import cycle
+
+def train(model, optimizer, batches):
+    x = next(batches)
+    for step in range(100):
+        {body}
+
+def main(model, optimizer, dataset, device):
+    train(model, optimizer, cycle(dataset, device))
+"""
+    assert "cycle" not in wrapped_elsewhere(engine)
