@@ -317,3 +317,30 @@ def test_entries_of_a_batch_that_are_moved(first: str, second: str, reads: int) 
     source = ENTRIES.format(first=first, second=second, used='batch["a"]')
     assert [code for _, code in findings(source)].count("XLA503") == reads
     assert "non_blocking" not in migrate(source.encode(), Options()).data.decode()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for edge_index, size in batch.adjs:\n            x = x[: size[1]]",
+        "for i, (edge_index, _, size) in enumerate(batch['adjs']):\n            x = x[: size[1]]",
+        "for conv, (edge_index, size) in zip(model.convs, batch.adjs):\n            x = x[:size]",
+        "for adj in batch.adjs:\n            x = x[: adj[2][1]]",
+        "for adj in batch.adjs:\n            edge_index, size = adj\n            x = x[: size[1]]",
+        "adjs = [adj.to(device) for adj in batch.adjs]\n"
+        "        for edge_index, size in adjs:\n            x = x[: size[1]]",
+    ],
+)
+def test_sizes_in_a_batch_of_unknown_structure_may_be_numbers(lines: str) -> None:
+    source = f"""
+import torch
+
+def train(loader, model, optimizer, device):
+    for batch in loader:
+        batch = batch.to(device)
+        x = model(batch.x)
+        {lines}
+        x.sum().backward()
+        optimizer.step()
+"""
+    assert "XLA503" not in {code for _, code in findings(source)}

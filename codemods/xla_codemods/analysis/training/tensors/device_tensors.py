@@ -8,6 +8,7 @@ from functools import partial
 from ....flow.calls import passed
 from ....flow.closure import all_ends, ends
 from ....flow.containers import elements, held
+from ....flow.iterables import iterable_of
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
 from ...inference.values import (
@@ -26,8 +27,9 @@ from ...inference.values import (
 )
 from ...loops import is_called_a_model
 from ...nodes import walk
+from ...scopes import Binding
 from ...script import Script
-from ...syntax import identifiers, name_of, statements, unparsed
+from ...syntax import identifiers, name_of, root_of, statements, unparsed
 from .beside_losses import is_computed_beside, is_computed_from_a_forward
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
@@ -234,8 +236,7 @@ def _is_of_a_state(script: Script, node: ast.expr) -> bool:
     statement = script.statement(node)
     if isinstance(statement, ast.Assign) and unparsed(node) in map(unparsed, statement.targets):
         return False
-    while isinstance(node, ast.Subscript):
-        node = node.value
+    node = root_of(node, ast.Subscript)
     return isinstance(node, ast.Attribute) and is_state(script, node)
 
 
@@ -247,7 +248,7 @@ def _is_tensor_for_sure(script: Script, node: ast.expr) -> bool:
                 return True
             return name in _TENSORS and (name != "data" or _is_tensor_for_sure(script, owner))
         case ast.Subscript(value=owner):
-            return not _comes_from_a_model(script, owner)
+            return not _may_be_a_tuple(script, owner)
         case ast.Call(func=func) if _is_a_model(script, func):
             return gives_one_tensor(script, func)
         case ast.Call(func=ast.Attribute(value=owner)):
@@ -264,18 +265,39 @@ def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
             given = filter(None, passed(script, script.function(node), node.id))
             if any(_comes_from_a_model(script, value) for value in given):
                 return _is_backwarded(script, node)
+        if _is_an_element(script, binding, of_it=True):
+            return False
         if binding.how in {"augment", "parameter", "with"}:
             continue
         if binding.value is None:
             return False
         if binding.path and binding.how == "assign":
-            if not isinstance(binding.value, (ast.Tuple, ast.List)) and _comes_from_a_model(
+            if not isinstance(binding.value, (ast.Tuple, ast.List)) and _may_be_a_tuple(
                 script, binding.value
             ):
                 return _is_backwarded(script, node)
         elif not binding.path and not _is_tensor_for_sure(script, binding.value):
             return _is_backwarded(script, node)
     return True
+
+
+def _may_be_a_tuple(script: Script, node: ast.expr) -> bool:
+    """Return True for results of models and elements of batches: tuples of tensors and numbers, as of a neighbour sampler."""
+    root = root_of(node, ast.Subscript)
+    bound = script.reaching(root) if isinstance(root, ast.Name) else []
+    names = (each for each in (root, *(b.value for b in bound)) if isinstance(each, ast.Name))
+    is_element = any(_is_an_element(script, b) for name in names for b in script.reaching(name))
+    return is_element or _comes_from_a_model(script, node)
+
+
+def _is_an_element(script: Script, binding: Binding, of_it: bool = False) -> bool:
+    """Return True for an element of a batch, or of a list whose elements are only known to be moved; `of_it`: only for a part of one."""
+    if binding.how != "for" or binding.value is None:
+        return False
+    iterable, rest = iterable_of(binding.value, binding.path[1:])
+    value = script.value(iterable)
+    is_loose = value.element is not None and value.element.items is None
+    return (is_loose or value.has(BATCH)) and bool(rest) >= of_it
 
 
 def _is_a_model(script: Script, func: ast.expr) -> bool:
