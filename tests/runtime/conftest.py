@@ -14,9 +14,9 @@ import torch
 from xla_migrate import runtime as xla
 from xla_migrate.runtime import _backend
 from xla_migrate.runtime.patches import complex_products, host_reads, shared_inputs
+from xla_migrate.runtime.patches.linear_algebra import log_determinants
 from xla_migrate.runtime.patches.operations import (
     double_complex,
-    log_determinants,
     scaled_products,
 )
 

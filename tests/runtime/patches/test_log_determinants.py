@@ -1,11 +1,11 @@
-"""Logarithms of determinants, as `patches.operations.log_determinants` computes them."""
+"""Logarithms of determinants, as `patches.linear_algebra.log_determinants` computes them."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from xla_migrate.runtime.patches.operations import log_determinants
+from xla_migrate.runtime.patches.linear_algebra import log_determinants
 
 from .computing import Case, assert_computed_on_the_device, computed
 

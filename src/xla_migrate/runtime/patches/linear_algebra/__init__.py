@@ -1,0 +1,1 @@
+"""Changes of decompositions of matrices, and of what is computed from them."""
