@@ -133,12 +133,7 @@ class Driver(NamedTuple):
 class Feeding:
     """What feeds the loops of one script."""
 
-    def __init__(
-        self,
-        script: ParsedFile,
-        batches: Batches,
-        effects_of: Effects,
-    ) -> None:
+    def __init__(self, script: ParsedFile, batches: Batches, effects_of: Effects) -> None:
         self.script = script
         self.batches = batches
         self.effects_of = effects_of

@@ -125,10 +125,6 @@ class Loop:
         )
 
 
-def _effects_of(script: ParsedFile, body: Iterable[ast.AST]) -> frozenset[str]:
-    return script.cached(Training).effects_of(body)
-
-
 class Training:
     """The loops and steps of one script."""
 
@@ -136,7 +132,9 @@ class Training:
         self.script = script
         self.batches = Batches(script)
         self._effects: dict[ast.AST, frozenset[str]] = {}
-        self.feeding = Feeding(script, self.batches, _effects_of)
+        self.feeding = Feeding(
+            script, self.batches, lambda s, body: s.cached(Training).effects_of(body)
+        )
 
     @cached_property
     def loops(self) -> list[Loop]:

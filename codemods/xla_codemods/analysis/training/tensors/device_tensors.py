@@ -60,12 +60,8 @@ def is_device_tensor(script: Script, node: ast.expr) -> bool:
     """True if `node` is a tensor on the accelerator, and nothing but that."""
     value = script.value(node)
     if value.has(TENSOR) and (value.has(ACCEL) or _is_computed(script, node, value)):
-        return (
-            not value.kinds & {*_OTHERS, BATCH}
-            and not value.items
-            and value.fields is None
-            and _is_tensor_for_sure(script, node)
-        )
+        is_one = not value.kinds & {*_OTHERS, BATCH} and not value.items and value.fields is None
+        return is_one and _is_tensor_for_sure(script, node)
     if value.kinds & _OTHERS and not value.has(TENSOR):
         return False
     if value.kinds == {TENSOR} and is_computed_beside(script, node):
@@ -263,7 +259,7 @@ def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
     for binding in script.reaching(node):
         if binding.how == "parameter":
             given = filter(None, passed(script, script.function(node), node.id))
-            if any(_comes_from_a_model(script, value) for value in given):
+            if any(_may_be_a_tuple(script, value) for value in given):
                 return _is_backwarded(script, node)
         if _is_an_element(script, binding, of_it=True):
             return False
@@ -279,15 +275,6 @@ def _is_bound_to_tensors(script: Script, node: ast.Name) -> bool:
         elif not binding.path and not _is_tensor_for_sure(script, binding.value):
             return _is_backwarded(script, node)
     return True
-
-
-def _may_be_a_tuple(script: Script, node: ast.expr) -> bool:
-    """Return True for results of models and elements of batches: tuples of tensors and numbers, as of a neighbour sampler."""
-    root = root_of(node, ast.Subscript)
-    bound = script.reaching(root) if isinstance(root, ast.Name) else []
-    names = (each for each in (root, *(b.value for b in bound)) if isinstance(each, ast.Name))
-    is_element = any(_is_an_element(script, b) for name in names for b in script.reaching(name))
-    return is_element or _comes_from_a_model(script, node)
 
 
 def _is_an_element(script: Script, binding: Binding, of_it: bool = False) -> bool:
@@ -306,11 +293,14 @@ def _is_a_model(script: Script, func: ast.expr) -> bool:
     return value.has(MODULE) or (value == UNKNOWN and is_called_a_model(func))
 
 
-def _comes_from_a_model(script: Script, node: ast.expr) -> bool:
-    """True if `node` is what a model's call returned, which may be anything: a tuple, an object, numbers in it."""
-    values = (
-        (node, *(b.value for b in script.reaching(node))) if isinstance(node, ast.Name) else [node]
-    )
+def _may_be_a_tuple(script: Script, node: ast.expr) -> bool:
+    """Return True for what a model's call returned and for elements of batches: tuples or objects, with numbers in them."""
+    root = root_of(node, ast.Subscript)
+    bound = script.reaching(root) if isinstance(root, ast.Name) else []
+    values = (root, *(b.value for b in bound))
+    names = (each for each in values if isinstance(each, ast.Name))
+    if any(_is_an_element(script, b) for name in names for b in script.reaching(name)):
+        return True
     calls = (value for value in values if isinstance(value, ast.Call))
     return any(_is_a_model(script, c.func) and not gives_one_tensor(script, c.func) for c in calls)
 
