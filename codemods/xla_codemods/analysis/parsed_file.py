@@ -108,6 +108,7 @@ class ParsedFile(Tree):
         if asks_others:
             self.project.inform(self.inference)
             self.inference.passed = self.callers.passed
+            self.inference.is_run_elsewhere = self.callers.are_for_a_device
         self._dotted: dict[ast.AST, str | None] = {}
         self._found = {}
         self._others: dict[str, ParsedFile] = {}

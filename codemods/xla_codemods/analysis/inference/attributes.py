@@ -67,7 +67,9 @@ def settled_attribute(
     """The same for an attribute, if the program runs a method that moves it, and no method moves it back to the host."""
     moves = [(b, v) for b, v in bound if _moves(b, name, ("cpu", "cuda", "to"))]
     is_there = all(_is_placed(v) for _, v in moves) and any(is_run(b) for b, _ in moves)
-    return settled(name, bound) if is_there else [v for _, v in bound]
+    if is_there or not moves or not any(v.has(HOST) for _, v in bound):
+        return settled(name, bound) if is_there else [v for _, v in bound]
+    return [v._replace(kinds=v.kinds - {ACCEL, HOST}) for _, v in bound]
 
 
 def _is_placed(value: Value) -> bool:

@@ -81,6 +81,7 @@ class Inference:
         self.own: Callable[[str], Value | None] | None = None  # what a user's own names return
         self.elsewhere: Callable[[str], Value] | None = None  # what names of other modules return
         self.passed: Passed | None = None
+        self.is_run_elsewhere: Callable[[FunctionNode], bool] | None = None
         # whether another module makes CUDA the default of what calling this name makes
         self.has_default: Callable[[str], bool] | None = None
         self.scopes: dict[ScopeNode, Scope] = {module.node: module}
@@ -260,7 +261,9 @@ class Inference:
             return function is not None
         funcs = (call.func for call, _ in self.calls(function.name))
         objects = (self.value(f.value) for f in funcs if isinstance(f, ast.Attribute))
-        return any(value.definition is owner for value in objects)
+        is_run_here = any(value.definition is owner for value in objects)
+        others = self.is_run_elsewhere
+        return is_run_here or (others is not None and others(function))
 
     def _set_from_outside(self, name: str, definition: ast.ClassDef) -> Value:
         """Return what code outside of the class `definition` stores as `name`: `callback.learner = self`.

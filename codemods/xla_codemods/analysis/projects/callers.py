@@ -99,6 +99,12 @@ class Callers:
             return None if owner and any(self._importing(function.name)) else []
         return [self._argument(call, name, function) for call in self.of(function)]
 
+    def are_for_a_device(self, function: FunctionNode) -> bool:
+        """Return True if there are calls of the method on objects of its class, all for the accelerator: `rollouts.to(device)`."""
+        calls = list(self._on_objects(function))
+        values = (call.home.value(each) for call in calls for each in _arguments(call.node))
+        return bool(calls) and all(value.has(ACCEL) or not value.has(HOST) for value in values)
+
     def take_part_in_steps(self, function: FunctionNode) -> bool:
         """Return True if a loop or function that computes gradients calls `function`, or a hook that such a loop calls."""
         if self._is_called_in_steps(function):
@@ -234,22 +240,26 @@ class Callers:
 
     def _of_objects(self, function: FunctionNode) -> Iterator[Call]:
         """Yield the calls of a method on objects of its class, and on those whose class is not known."""
-        owner, name = self._owner(function), function.name
-        if not owner:
-            return
-        for other, index in self._of_training(owner):
-            calls = index.calls_of(name)
-            names = _instances(self._calls_of(owner, other, index), index) if calls else ()
-            for call, _ in calls:
-                if isinstance(call.func, ast.Attribute) and name_of(call.func.value) in names:
-                    yield Call(call, index, call)
-        if not name.startswith("__"):
+        name = function.name
+        yield from self._on_objects(function)
+        if self._owner(function) and not name.startswith("__"):
             modules, start = self.project.modules, name.partition("_")[0]
             stepping = modules.having(COMPUTES_GRADIENTS) - {self.project.path}
             called = modules.with_word(name) | modules.having((f"{start}_{{",))  # f"after_{event}"
             for other in sorted(called & stepping):
                 found = modules.whole(other)
                 yield from on_elements(name, found) if found is not None else ()
+
+    def _on_objects(self, function: FunctionNode) -> Iterator[Call]:
+        owner = self._owner(function)
+        for other, index in self._of_training(owner) if owner else ():
+            calls = index.calls_of(function.name)
+            made = self._calls_of(str(owner), other, index) if calls else []
+            names = _instances(made, index)
+            for call, _ in calls:
+                whole = getattr(call.func, "value", None)
+                if whole in made or (whole is not None and name_of(whole) in names):
+                    yield Call(call, index, call)
 
     def _of_attributes(self, function: FunctionNode) -> Iterator[Call]:
         """Yield the calls of a method on an attribute that holds its object, in any module.

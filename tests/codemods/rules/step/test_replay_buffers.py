@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xla_codemods.analysis.projects.project import Modules, Project
-from xla_codemods.engine import Options, check
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import migrated
 
@@ -171,3 +171,65 @@ def train(model, optimizer, loader):
         optimizer.step()
 """
     assert ("xla.put" in migrated(source)) is (moved == "kept.cuda()")
+
+
+STORAGE = """
+import torch
+
+class Rollouts:
+    def __init__(self, steps):
+        self.rewards = torch.zeros(steps, 4)
+        self.step = 0
+
+    def to(self, device):
+        self.rewards = self.rewards.to(device)
+        return self
+
+    def cuda(self):
+        self.rewards = self.rewards.cuda()
+
+    def insert(self, reward):
+        self.rewards[self.step].copy_(reward)
+        self.rewards[self.step] = reward
+        self.step = (self.step + 1) % len(self.rewards)
+"""
+COLLECTING = """
+import torch
+import storage
+from storage import Rollouts, Rollouts as Kept
+
+class Trainer:
+    def __init__(self, policy, env, optimizer):
+        device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+        policy.to(device)
+        {setup}
+        for step in range(100):
+            {rollouts}.insert(env.step())
+            loss = (policy(env.state) * {rollouts}.rewards).mean()
+            loss.backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "rollouts", "is_moved"),
+    [
+        ("kept = Rollouts(16)\n        kept.to(device)", "kept", True),
+        ("kept = storage.Rollouts(16)\n        kept.to(device=device)", "kept", True),
+        ("self.kept = Kept(16)\n        self.kept.cuda()", "self.kept", True),
+        ("kept = Rollouts(16).to(device)", "kept", True),
+        ("kept = Rollouts(16)\n        kept = kept.to('cuda')", "kept", True),
+        ("kept = Rollouts(16)", "kept", False),
+        ("kept = Rollouts(16)\n        kept.to('cpu')", "kept", False),
+        ("kept = Rollouts(16)\n        kept.to(torch.device('cpu'))", "kept", False),
+        ("kept = Rollouts(16)\n        policy.to(device)", "kept", False),
+    ],
+)
+def test_a_buffer_that_another_module_moves_is_written_by_position(
+    setup: str, rollouts: str, is_moved: bool
+) -> None:
+    train = COLLECTING.format(setup=setup, rollouts=rollouts)
+    modules = Modules({"storage.py": STORAGE.encode(), "train.py": train.encode()})
+    project = Project(modules, "storage.py")
+    after = migrate(STORAGE.encode(), Options(), "storage.py", project).data.decode()
+    assert after.count("xla.put(self.rewards, 0, self.step, reward)") == 2 * is_moved
