@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
+from ...flow.calls import argument, calls_by_name
 from ...flow.closure import reach
 from ...flow.edges import sources
 from ..parsed_file import ParsedFile
 from ..script import Script
-from ..syntax import position
+from ..syntax import class_values, position
 from .literal_context import ELSEWHERE, KEPT, SINK, place
 
 _BY_KEY = frozenset({"get", "getenv", "pop", "setdefault"})  # what comes first is no value
@@ -24,8 +26,11 @@ class MadeOf:
     def parts(self, node: ast.expr) -> Iterator[ast.expr]:
         """Yield the parts of `node`, and where its value comes from."""
         yield from sources(self.script, node)
-        bound = (b for b in self.script.bindings(node) if b.how not in {"parameter", "import"})
-        yield from (binding.value for binding in bound if binding.value is not None)
+        for binding in self.script.bindings(node):
+            if binding.how == "parameter":
+                yield from self._spread(binding.node)
+            elif binding.value is not None and binding.how != "import":
+                yield binding.value
         match node:
             case ast.BinOp(left=first, right=second):
                 yield from (first, second)
@@ -37,8 +42,29 @@ class MadeOf:
                 yield part
             case ast.FormattedValue(value=part) | ast.Lambda(body=part):
                 yield part
+            case ast.Attribute(attr=name) if self.script.dotted(node) is None:
+                yield from self._fields.get(name, [])
             case ast.Call():
                 yield from self._given(node)
+
+    def _spread(self, parameter: ast.AST) -> Iterator[ast.expr]:
+        """Yield the `*` and `**` arguments of the calls that give the parameter no argument of its own."""
+        function = self.script.function(parameter)
+        if function is None or not isinstance(parameter, ast.arg):
+            return
+        for call in calls_by_name(self.script, function):
+            if argument(self.script, parameter.arg, function, call) is None:
+                yield from (given for given in call.args if isinstance(given, ast.Starred))
+                yield from (given.value for given in call.keywords if given.arg is None)
+
+    @cached_property
+    def _fields(self) -> dict[str, list[ast.expr]]:
+        """Return the values of names in classes: `where: str = "cuda"`, read as `config.where`."""
+        found: dict[str, list[ast.expr]] = {}
+        for owner, _ in self.script.index.of(ast.ClassDef):
+            for name, value in class_values(owner):
+                found.setdefault(name, []).append(value)
+        return found
 
     def _given(self, call: ast.Call) -> Iterator[ast.expr]:
         """Yield what a call may make its result of; nothing for torch and functions of the file."""
