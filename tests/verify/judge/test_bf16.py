@@ -75,6 +75,16 @@ def test_losses_alone_would_fail_equally_precise_runs_one_time_in_four() -> None
     assert sum(r > limit for r in alone) / len(alone) < 0.06
 
 
+def test_more_trainings_allow_the_losses_as_much_as_one() -> None:
+    """The losses of a ViT erred by the same amounts at the same steps in five trainings."""
+    training = (EXACT, noisy(1, 1e-3), noisy(2, 1e-3))
+    one, three = ratios(training), ratios(training, training, training)
+    assert one is not None
+    assert three is not None
+    assert three.limit_of_losses == pytest.approx(one.limit_of_losses)
+    assert three.of_losses == pytest.approx(one.of_losses)
+
+
 def test_a_loss_that_errs_more_than_the_rest_is_seen() -> None:
     found = ratios((EXACT, noisy(1, 1e-3), noisy(2, 1e-3, losses=1e-2)))
     assert found is not None

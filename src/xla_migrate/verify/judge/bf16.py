@@ -66,8 +66,11 @@ class Ratios:
 
     @property
     def limit_of_losses(self) -> float:
-        """Return the limit for so few losses: at 12, equally precise runs exceed it once in fifty times."""
-        return R_LIMIT * (1 + 2 / math.sqrt(self.count))
+        """Return the limit for so few losses: at 12, equally precise runs exceed it once in fifty times.
+
+        Further trainings do not lower it: a step's losses err alike in all of them.
+        """
+        return R_LIMIT * (1 + 2 / math.sqrt(self.count / self.trainings))
 
 
 def ratios(*trainings: tuple[ObservedRun, ObservedRun, ObservedRun]) -> Ratios | None:
