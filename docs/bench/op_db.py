@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,14 +42,16 @@ TOLERANCE = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtype", default="float32", type=lambda name: getattr(torch, name))
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--samples", type=int, default=12)
     options = parser.parse_args()
     if not options.plain:
-        from xla_migrate import runtime  # noqa: F401  its patches are applied with the first device
+        from xla_migrate import runtime  # noqa: F401  once for all processes; it changes torch
     chosen = [
         op
         for op in op_db
@@ -69,14 +73,19 @@ def in_a_process(op: Any, options: argparse.Namespace) -> list[str]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.close(reading)
-        with os.fdopen(writing, "w") as told:
-            for line in differences(op, options):
-                print(line, file=told, flush=True)
-        os._exit(0)
+        status = 1
+        try:
+            with os.fdopen(writing, "w") as pipe:
+                for line in differences(op, options):
+                    print(line, file=pipe, flush=True)
+            status = 0
+        except Exception:
+            traceback.print_exc()
+        finally:  # an exception must not go on in the copy of this process
+            os._exit(status)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        lines = told.read().splitlines()
+    with os.fdopen(reading) as pipe:
+        lines = pipe.read().splitlines()
     if status := os.waitpid(child, 0)[1]:
         lines.append(f"ends the process with status {status}")
     lines = [
@@ -89,9 +98,7 @@ def in_a_process(op: Any, options: argparse.Namespace) -> list[str]:
 
 
 def differences(op: Any, options: argparse.Namespace) -> Iterator[str]:
-    """What of the operation's samples differs on XLA, a line each."""
-    import signal
-
+    """Yield a line for each sample whose values or gradients differ on XLA."""
     signal.alarm(LIMIT)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -134,7 +141,7 @@ def of_a_sample(op: Any, sample: Any, device: torch.device, dtype: torch.dtype) 
 
 
 def computed(op: Any, arguments: Any, device: Any, seed: int) -> tuple[list[Any], list[Any]]:
-    """Values and gradients, on the CPU."""
+    """Return values and gradients that the device computes, copied to the CPU."""
     torch.manual_seed = lambda given: SEED(given + seed)  # some samples set their own
     torch.manual_seed(0)
 
@@ -155,15 +162,15 @@ def computed(op: Any, arguments: Any, device: Any, seed: int) -> tuple[list[Any]
         v for v in pytree.tree_leaves(op(given, *args, **kwargs)) if isinstance(v, torch.Tensor)
     ]
     losses = [weighted(v) for v in results if v.requires_grad and v.numel()]
-    slopes = (
-        torch.autograd.grad(sum(losses), leaves, allow_unused=True) if losses and leaves else []
-    )
+    slopes: Any = [None] * len(leaves)
+    if losses and leaves:
+        slopes = torch.autograd.grad(sum(losses), leaves, allow_unused=True)
     values = [v.detach().to_dense().cpu() for v in results]
     return values, [v if v is None else v.to_dense().cpu() for v in slopes]
 
 
 def weighted(value: torch.Tensor) -> Any:
-    """One number that depends on each element in its own way."""
+    """Return one number in which each element has another weight, so that swapped elements change it."""
     value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
     weights = torch.linspace(0.5, 1.5, value.numel()).reshape(value.shape)
     return (value.float() * weights.to(value.device)).sum()
@@ -176,7 +183,7 @@ def equal(a: Any, b: Any, tolerance: float) -> bool:
         return False
     scale = (
         max(1.0, float(a[a.isfinite()].abs().max()))
-        if a.numel() and a.isfinite().any() and a.dtype != torch.bool
+        if (a.is_floating_point() or a.is_complex()) and a.isfinite().any()
         else 1.0
     )
     return torch.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)

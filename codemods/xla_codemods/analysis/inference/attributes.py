@@ -67,9 +67,12 @@ def settled_attribute(
     """The same for an attribute, if the program runs a method that moves it, and no method moves it back to the host."""
     moves = [(b, v) for b, v in bound if _moves(b, name, ("cpu", "cuda", "to"))]
     is_there = all(_is_placed(v) for _, v in moves) and any(is_run(b) for b, _ in moves)
-    if is_there or not moves or not any(v.has(HOST) for _, v in bound):
-        return settled(name, bound) if is_there else [v for _, v in bound]
-    return [v._replace(kinds=v.kinds - {ACCEL, HOST}) for _, v in bound]
+    if is_there:
+        return settled(name, bound)
+    values = [v for _, v in bound]
+    if moves and any(v.has(HOST) for v in values):  # it may be in either place
+        return [v._replace(kinds=v.kinds - {ACCEL, HOST}) for v in values]
+    return values
 
 
 def _is_placed(value: Value) -> bool:

@@ -36,7 +36,7 @@ def _batches(theirs: Callable[..., Any]) -> Callable[..., Any]:
         *,
         driver: str | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        if x.dim() == 2:
+        if x.dim() == 2 or not x.numel():
             return theirs(keys, x, full_matrices, compute_uv)  # type: ignore[no-any-return]
         batch, count = x.shape[:-2], min(x.shape[-2:])
         matrices = x.reshape(-1, *x.shape[-2:])

@@ -114,6 +114,7 @@ def _static_shapes(trace: Trace, warmup: int, explained: Trace | None) -> Judgem
     # A phase that begins late (averaged weights, another optimizer) compiles new graphs, because its code runs for
     # the first time, and only once.
     begun = _where_code_was_new(explained, warmup)
+    # In a run of three steps, two compilations of known code are most of them, not an exception.
     if len(late) - begun <= min(allowed, judged // 2):
         detail = f"{warm} compilations in the first {warmup} steps; after them at {len(late)} steps, at {begun} for code that had not run before"
         return Judgement(name, Status.OK, detail)
