@@ -1,7 +1,8 @@
 """Which tests xdist's workers take together, and in which order: `pytest -n 2`.
 
 A file's tests share results of its fixtures, so a file is what is given away. The runtime's tests share more: its
-patches, process groups and chosen backends belong to a process, and they run in the order of their folders, in one. Before them
+patches, process groups and chosen backends belong to a process, and they run in the order of their folders. The tests of
+the patches take as long as all others of the runtime, so that two processes share the work. Before them
 come the tests that compute on XLA, too: in a process that has gone backward on the CPU before, backward on XLA fails.
 """
 
@@ -13,6 +14,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _RUNTIME = "tests/runtime/"
+_PATCHES = "tests/runtime/patches/"
 TOGETHER = (_RUNTIME, "tests/codemods/rules/test_torch_xla.py")
 # A trace of XLA's profiler contains every program that the process has compiled so far.
 _FIRST = "tests/runtime/test_profiling.py"
@@ -20,6 +22,8 @@ _FIRST = "tests/runtime/test_profiling.py"
 
 def room(test: str) -> str:
     """What the test of this id goes with."""
+    if test.startswith(_PATCHES):
+        return _PATCHES
     return _RUNTIME if test.startswith(TOGETHER) else test.partition("::")[0]
 
 
@@ -32,7 +36,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[bool, bool, bool]:
         own = room(item.nodeid)
-        return own != _RUNTIME, own not in train, not item.nodeid.startswith(_FIRST)
+        return own not in (_RUNTIME, _PATCHES), own not in train, not item.nodeid.startswith(_FIRST)
 
     items.sort(key=place)
 

@@ -1,4 +1,4 @@
-"""What xdist's workers are given: the runtime's tests together and first, of others a file at a time."""
+"""What xdist's workers are given: the runtime's tests in two rooms and first, of others a file at a time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ def item(nodeid: str, trains: bool = False) -> Any:
     )
 
 
-def test_the_runtimes_tests_stay_together() -> None:
+def test_the_runtimes_tests_stay_together_and_those_of_its_patches() -> None:
     files = ("tests/runtime/test_step.py", "tests/runtime/compat/test_timm.py")
     assert {room(f"{file}::test_it[a::b]") for file in files} == {"tests/runtime/"}
+    patches = ("tests/runtime/patches/test_resize.py", "tests/runtime/patches/host/test_draws.py")
+    assert {room(f"{file}::test_it") for file in patches} == {"tests/runtime/patches/"}
     assert room("tests/cli/test_style.py::test_it[a::b]") == "tests/cli/test_style.py"
 
 

@@ -481,6 +481,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.e2e  # waits
 def test_a_probe_that_hangs_has_told_what_it_knew(
     run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

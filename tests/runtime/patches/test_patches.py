@@ -144,6 +144,7 @@ def test_without_torch_xla_nothing_of_torch_is_changed() -> None:
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.e2e
 def test_the_comparison_finds_a_change() -> None:
     """With torch_xla as the backend, the same script sees what is changed."""
     shown = WITHOUT_TORCH_XLA.replace('sys.modules["torch_xla"] = None', "pass").split("device = ")[

@@ -46,6 +46,7 @@ def test_a_process_that_dies_takes_only_its_graph() -> None:
     assert "F0000 chip config not found" in replies[1]["error"]
 
 
+@pytest.mark.e2e  # waits
 def test_one_that_hangs_is_ended() -> None:
     replies = pool.run(sys.executable, [{"do": "hang"}, {"do": "b"}], 1, timeout=3.0)
     assert "within 3 s" in replies[0]["error"]

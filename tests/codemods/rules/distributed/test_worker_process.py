@@ -278,6 +278,7 @@ def run(program: str, folder: os.PathLike[str]) -> str:
     return done.stdout
 
 
+@pytest.mark.e2e  # waits
 def test_fact_3_64_a_forked_child_hangs_once_its_parent_has_used_the_device(
     tmp_path: os.PathLike[str],
 ) -> None:
