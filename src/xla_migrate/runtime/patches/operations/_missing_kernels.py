@@ -87,9 +87,14 @@ def _bucketize(
 
 def _cdist(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Tensor:
     """Return the distances of the rows of `x` from those of `y`. Their gradients at a distance of 0 are 0, as torch's."""
-    differences = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    return _distances(x.unsqueeze(-2) - y.unsqueeze(-3), p)
+
+
+def _distances(differences: Tensor, p: float) -> Tensor:
+    """Return the norm of order `p` of the last dimension."""
     if p == 0:
-        return (differences != 0).to(x.dtype).sum(-1)
+        return (differences != 0).to(differences.dtype).sum(-1)
+    differences = differences.abs()
     if p == 1:
         return differences.sum(-1)
     if p == float("inf"):
@@ -97,6 +102,12 @@ def _cdist(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Tensor:
     powers = differences.pow(p).sum(-1)
     is_zero = powers == 0
     return powers.masked_fill(is_zero, 1).pow(1 / p).masked_fill(is_zero, 0)
+
+
+def _pdist(x: Tensor, p: float = 2.0) -> Tensor:
+    """Return the distances of each pair of rows of `x`. torch_xla's are wrong for `p` 0 and inf."""
+    first, second = torch.triu_indices(len(x), len(x), 1).to(x.device)  # XLA has no kernel for them
+    return _distances(x[first] - x[second], p)
 
 
 def _masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -251,6 +262,21 @@ def _count_nonzero(x: Tensor, dim: int | list[int] | None = None) -> Tensor:
     return (x != 0).sum(every if dim is None or dim == [] else dim)
 
 
+def _nll_loss(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+) -> Tensor:
+    """Return the loss, also of one sample without a batch dimension, at which torch_xla's kernel ends the process."""
+    is_single = x.dim() == 1
+    if is_single:
+        x, target = x.unsqueeze(0), target.view(1)
+    loss: Tensor = torch.ops.aten.nll_loss_forward(x, target, weight, reduction, ignore_index)[0]
+    return loss.squeeze(0) if is_single and reduction == 0 else loss
+
+
 DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten._cdist_forward.default: _cdist,
     torch.ops.aten._embedding_bag.default: _embedding_bag,
@@ -273,6 +299,8 @@ DECOMPOSITIONS: dict[Any, Any] = {
     torch.ops.aten.max_pool2d.default: _max_pool2d,
     torch.ops.aten.max_pool3d.default: _max_pool3d,
     torch.ops.aten.nansum.default: _nansum,
+    torch.ops.aten.nll_loss.default: _nll_loss,
+    torch.ops.aten._pdist_forward.default: _pdist,
     torch.ops.aten.polar.default: _polar,
     torch.ops.aten.round.decimals: _round,
     torch.ops.aten.searchsorted.Tensor: _searchsorted,
