@@ -37,7 +37,7 @@ Let the library use CUDA only if there is CUDA, and the CPU otherwise.
 +trees = xgboost.XGBClassifier(device=device if torch.cuda.is_available() else "cpu")
 ```
 
-A flag in the body of a class, which a library that may use torch receives, is only reported:
+A flag that torch needs too, and a library that may use torch receives, is only reported:
 
 ```diff
  import torch
@@ -50,6 +50,9 @@ A flag in the body of a class, which a library that may use torch receives, is o
 
      def __init__(self):
          self.gym = Gym(use_gpu=self.use_gpu_pipeline)  # XLA134
+         if self.use_gpu_pipeline:
+-            torch.cuda.set_device(0)
++            xla.set_device(0)
 ```
 
 A variable of which torch learns nothing keeps its meaning, and is not reported:

@@ -33,6 +33,13 @@ ASKED = "torch.cuda.is_available()"
         'params = {}\nparams.update(device="cuda:0")\nmodel = xgboost.XGBClassifier(**params)',
         'params = {}\nparams.update({"device": "cuda"})\nmodel = xgboost.train(params=params, dtrain=data)',
         'model = xgboost.XGBClassifier()\nmodel.set_params(device="cuda")',
+        "class K:\n    def __init__(self, **kwargs):\n        self.kwargs = kwargs\n    def fit(self):\n"
+        f"        faiss.Kmeans(8, 4, **self.kwargs)\nk = K(niter=2, gpu={ASKED})",
+        "class K:\n    def __init__(self, gpu):\n        self.gpu = gpu\n    def fit(self):\n"
+        "        faiss.Kmeans(8, 4, gpu=self.gpu)\nk = K(device.type == 'cuda')",
+        "def fit(gpu):\n    return faiss.Kmeans(8, 4, gpu=gpu)\nis_cuda = x.is_cuda\nfit(is_cuda)",
+        f'options = {{"gpu": {ASKED}}}\nfaiss.Kmeans(8, 4, **options)',
+        "def near(index):\n    return faiss.index_cpu_to_all_gpus(index)\nif x.is_cuda:\n    index = near(index)",
         'def fit(device="cuda"):\n    return xgboost.train({"device": device}, data)\nfit("cuda:1")',
     ],
 )
@@ -59,6 +66,8 @@ def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
     [
         (f"parser.add_argument('--gpu', default={ASKED})", "default=xla.is_available()"),
         (f"use_gpu = {ASKED}\nsimlib.f(gpu=use_gpu)\nif use_gpu:\n    x = x.cuda()", "use_gpu = xla.is_"),
+        (f"options = {{'gpu': {ASKED}}}\nfaiss.Kmeans(8, 4, **options)\nif options['gpu']:\n    x = x.cuda()", "'gpu': xla.is_"),
+        (f"def f(**kwargs):\n    g(**kwargs)\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
         (f"def f(gpu=None): ...\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
         ('options = {}\noptions["device"] = "cuda"\nsimlib.f(**options)', "= xla.device_type()"),
         (f'device = "cuda" if {ASKED} else "cpu"\nxgboost.XGBClassifier(device=device)\nx.to(device)', "device = xla.device_type()"),

@@ -7,7 +7,7 @@ import re
 import sys
 from functools import partial
 
-from ....flow.calls import call_with
+from ....flow.calls import call_with, called
 from ....flow.closure import ends
 from ....flow.conditions import whole
 from ....flow.edges import uses
@@ -15,7 +15,7 @@ from ....listened import LISTENED
 from ....patterns import Pattern
 from ...inference.library_types import FOREIGN, is_of_others
 from ...parsed_file import ParsedFile
-from ...syntax import name_of
+from ...syntax import name_of, parameters
 from ..non_device_calls import is_of_an_engine
 
 # Arguments that switch a library's own code for CUDA on.
@@ -86,7 +86,23 @@ def _goes_into(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
             | (ast.Assign(targets=[ast.Subscript(value=owner)]), _)
         ) if owner is not node and isinstance(owner, ast.Name):
             return [name for name in script.index.same(owner) if isinstance(name.ctx, ast.Load)]
+        case ast.keyword() as given, ast.Call() as call if options := _options(script, call, given):
+            return options
     return uses(script, node)
+
+
+def _options(script: ParsedFile, call: ast.Call, given: ast.keyword) -> list[ast.expr]:
+    """Return the reads of the parameter `**options` that the argument `given` gets into."""
+    function = called(script, call)
+    if function is None or (rest := function.args.kwarg) is None:
+        return []
+    if any(each.arg == given.arg for each in parameters(function)):
+        return []
+    return [
+        name
+        for name, _ in script.index.names(rest.arg)
+        if script.function(name) is function and isinstance(name.ctx, ast.Load)
+    ]
 
 
 def _receiver(script: ParsedFile, node: ast.expr, of_objects: bool) -> str | None:
@@ -117,30 +133,43 @@ def _library(
     for child, ancestor in script.upward(node):
         match ancestor:
             case ast.BoolOp() | ast.UnaryOp() | ast.Dict():
-                pass
+                continue
             case ast.IfExp(test=condition):
                 chooses = chooses or child is condition
+                continue
             case ast.Call() if child in ancestor.args:
-                return _foreign(script, ancestor, "", chooses)
-            case ast.keyword(arg=str(name)):
-                call = script.parent(ancestor)
-                return _foreign(script, call, name, chooses) if isinstance(call, ast.Call) else None
-            case ast.Assign(targets=[ast.Name() as target]) if may_be_named:
-                return _of_all_uses(script, target, is_device=chooses)
+                library = _foreign(script, ancestor, "", chooses)
+            case ast.keyword(arg=name) if isinstance(call := script.parent(ancestor), ast.Call):
+                library = _foreign(script, call, name or "", chooses)
+            case ast.Assign():
+                library = None
             case _:
                 return None
+        if library is None and may_be_named and isinstance(child, ast.expr):
+            return _of_all_uses(script, child, is_device=chooses)
+        return library
     return None
 
 
-def _of_all_uses(script: ParsedFile, target: ast.Name, *, is_device: bool) -> str | None:
-    found = script.index.scope(target).find(target.id)
-    if found is None or len(found[1]) != 1:
-        return None
-    names = script.index.reads_of(found[0], target.id)
-    libraries = {_library(script, name, may_be_named=False, is_device=is_device) for name in names}
+def _of_all_uses(script: ParsedFile, node: ast.expr, *, is_device: bool) -> str | None:
+    """Return the library that gets the value of `node` wherever it is passed to, by names, attributes and functions."""
+    found = [end for end in ends([node], partial(_goes_into, script)) if end is not node]
+    libraries = {_library(script, end, may_be_named=False, is_device=is_device) for end in found}
     library = libraries.pop() if len(libraries) == 1 else None
     # Last: what is asked of the project makes the file depend on the others.
-    return None if library is None or script.is_imported_elsewhere(target.id) else library
+    if library is None or any(_is_used_elsewhere(script, end) for end in found):
+        return None
+    return library
+
+
+def _is_used_elsewhere(script: ParsedFile, end: ast.expr) -> bool:
+    """Return True if another module may read the variable or attribute `end`."""
+    match end:
+        case ast.Name(id=name):
+            return script.is_imported_elsewhere(name)
+        case ast.Attribute(attr=name):
+            return bool(script.project.modules.with_word(name) - {script.project.path})
+    return False
 
 
 def _foreign(script: ParsedFile, call: ast.Call, argument: str, chooses: bool) -> str | None:

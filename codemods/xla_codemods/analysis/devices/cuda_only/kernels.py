@@ -35,6 +35,7 @@ _KERNELS = Pattern(
     r"|\b(?:BitsAndBytes|GPTQ|Awq|Eetq|Aqlm|Hqq)Config\(|[\"']nsight[\"']|\bn(?:sys|vprof)\b",
     re.IGNORECASE,
 )
+_OF_GPUS = Pattern(r"gpu|cuda", re.IGNORECASE)
 # What of this says only how a function is called, which may be a helper of the project's own.
 _NAMED = Pattern(r"_cuda\w*\(", re.IGNORECASE)
 _PLAIN = frozenset({"torch", "numpy", *sys.stdlib_module_names})
@@ -275,7 +276,10 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
     return (
         (bool(parts) and all(_orders_streams(script, part) for part in parts))
         or pins_memory(parts)
-        or any(map(_holds_kernels, _functions(script, nodes)))
+        or any(
+            _holds_kernels(function) or _searches_on_cuda(script, function)
+            for function in _functions(script, nodes)
+        )
         or ("import " in text and any(_imports_kernels(script, node) for node in nodes))
     )
 
@@ -298,6 +302,12 @@ def _holds_kernels(function: ast.FunctionDef) -> bool:
         return True
     imports = (node for node in walk(function) if isinstance(node, (ast.Import, ast.ImportFrom)))
     return any(_is_kernel_code(ast.unparse(node)) for node in imports)
+
+
+def _searches_on_cuda(script: ParsedFile, function: ast.FunctionDef) -> bool:
+    """Return True if the function calls an engine's own code for CUDA: `faiss.index_cpu_to_all_gpus`."""
+    called = (script.dotted(node.func) for node in walk(function) if isinstance(node, ast.Call))
+    return any(is_of_an_engine(name) and _OF_GPUS.search(name or "") for name in called)
 
 
 def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
