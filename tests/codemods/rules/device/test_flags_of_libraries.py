@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
-from xla_codemods.engine import check
+from xla_codemods.analysis.projects.project import Modules, Project
+from xla_codemods.engine import Options, check, migrate
 
 from ...helpers import migrated
 
@@ -45,6 +48,30 @@ ASKED = "torch.cuda.is_available()"
 )
 def test_a_choice_for_a_library_without_torch_stays(line: str) -> None:
     assert line in migrated(HEAD + line + TAIL)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (
+            """
+            class Clusters:
+                def __init__(self, **kwargs):
+                    self.kwargs = kwargs
+                def __call__(self, n):
+                    return faiss.Kmeans(n, 2, **self.kwargs)
+            """,
+            "lib.Clusters(niter=2, gpu=device.type == 'cuda')",
+        ),
+        ("def fit(n, gpu):\n    return faiss.Kmeans(n, 2, gpu=gpu)", f"lib.fit(4, {ASKED})"),
+    ],
+)
+def test_a_test_that_another_module_passes_to_a_library_stays(function: str, call: str) -> None:
+    lib = "import faiss\n" + textwrap.dedent(function)
+    main = f"import lib\n{HEAD}made = {call}{TAIL}"
+    files = {"lib.py": lib.encode(), "main.py": main.encode()}
+    done = migrate(files["main.py"], Options(), "main.py", Project(Modules(files), "main.py"))
+    assert call in done.data.decode()
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Iterator
 from functools import partial
 
-from ....flow.calls import call_with, called
+from ....flow.calls import call_with, called, owner_of
 from ....flow.closure import ends
 from ....flow.conditions import whole
 from ....flow.edges import uses
@@ -15,6 +16,9 @@ from ....listened import LISTENED
 from ....patterns import Pattern
 from ...inference.library_types import FOREIGN, is_of_others
 from ...parsed_file import ParsedFile
+from ...projects.attribute_uses import uses_elsewhere
+from ...projects.callees import callees_of, filled
+from ...scopes import FunctionNode
 from ...syntax import name_of, parameters
 from ..non_device_calls import is_of_an_engine
 
@@ -98,11 +102,7 @@ def _options(script: ParsedFile, call: ast.Call, given: ast.keyword) -> list[ast
         return []
     if any(each.arg == given.arg for each in parameters(function)):
         return []
-    return [
-        name
-        for name, _ in script.index.names(rest.arg)
-        if script.function(name) is function and isinstance(name.ctx, ast.Load)
-    ]
+    return list(_reads(script, rest.arg, function))
 
 
 def _receiver(script: ParsedFile, node: ast.expr, of_objects: bool) -> str | None:
@@ -145,10 +145,38 @@ def _library(
                 library = None
             case _:
                 return None
-        if library is None and may_be_named and isinstance(child, ast.expr):
-            return _of_all_uses(script, child, is_device=chooses)
+        if library is None and isinstance(child, ast.expr):
+            library = _in_another_module(script, child, is_device=chooses)
+            if library is None and may_be_named:
+                library = _of_all_uses(script, child, is_device=chooses)
         return library
     return None
+
+
+def _in_another_module(script: ParsedFile, node: ast.expr, *, is_device: bool) -> str | None:
+    """Return the library that gets `node` from a function of another module that it is passed to."""
+    call = call_with(script, node)
+    handed = callees_of(script).handed(script.index, call) if call is not None else None
+    target = handed.target if handed is not None else None
+    if handed is None or target is None or target.home is script.index:
+        return None
+    names = [name for name, argument in filled(handed, target) if argument is node]
+    rest = target.function.args.kwarg
+    if not names and rest is not None and any(k.value is node for k in handed.keywords):
+        names = [rest.arg]
+    other = script.other_file(target.home.path)
+    reads = [read for name in names for read in _reads(other, name, target.function)]
+    libraries = {_library(other, r, may_be_named=True, is_device=is_device) for r in reads}
+    return libraries.pop() if len(libraries) == 1 else None
+
+
+def _reads(script: ParsedFile, name: str, function: FunctionNode) -> Iterator[ast.Name]:
+    """Yield the reads of the parameter `name` in `function`, which another parse of the file may have made."""
+    for read, _ in script.index.names(name):
+        around = script.function(read)
+        if isinstance(read.ctx, ast.Load) and around is not None:
+            if (around.name, around.lineno) == (function.name, function.lineno):
+                yield read
 
 
 def _of_all_uses(script: ParsedFile, node: ast.expr, *, is_device: bool) -> str | None:
@@ -168,7 +196,10 @@ def _is_used_elsewhere(script: ParsedFile, end: ast.expr) -> bool:
         case ast.Name(id=name):
             return script.is_imported_elsewhere(name)
         case ast.Attribute(attr=name):
-            return bool(script.project.modules.with_word(name) - {script.project.path})
+            owner = owner_of(script, end)
+            return owner is None or any(
+                True for _ in uses_elsewhere(script.project, owner.name, name)
+            )
     return False
 
 
