@@ -20,12 +20,13 @@ from ...projects.attribute_uses import uses_elsewhere
 from ...projects.callees import callees_of, filled
 from ...scopes import FunctionNode
 from ...syntax import name_of, parameters
-from ..non_device_calls import is_of_an_engine
+from ..non_device_calls import ENGINES, is_of_an_engine
 
 # Arguments that switch a library's own code for CUDA on.
 _FLAG = Pattern(r"(?:^|_)(?:gpus?|cuda)(?:$|_)", re.IGNORECASE)
 # Devices of a simulator, which knows CUDA's alone.
 _OF_SIMULATORS = Pattern(r"^(?:sim|simulation|physics|graphics|render(?:ing|er)?)_device(?:$|_)")
+_NAMED = Pattern(rf"\b(?:{'|'.join(sorted({*FOREIGN, *ENGINES}))})\b")
 _ANY = "xgboost"  # stands for the library of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
@@ -159,6 +160,8 @@ def _in_another_module(script: ParsedFile, node: ast.expr, *, is_device: bool) -
     handed = callees_of(script).handed(script.index, call) if call is not None else None
     target = handed.target if handed is not None else None
     if handed is None or target is None or target.home is script.index:
+        return None
+    if not _NAMED.search(script.project.modules.text(target.home.path)):
         return None
     names = [name for name, argument in filled(handed, target) if argument is node]
     rest = target.function.args.kwarg
