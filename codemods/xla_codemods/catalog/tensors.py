@@ -91,7 +91,14 @@ METHODS: tuple[Row, ...] = (
         },
         rule="XLA107",
     ),
-    *rows("torch.Tensor", REMOVED, CONTEXT, RAISES, {"pin_memory": _PINNED}, rule="XLA402"),
+    *rows(
+        "torch.Tensor",
+        REWRITTEN,
+        CONTEXT,
+        RAISES,
+        {"pin_memory": ("x.pin_memory() if torch.cuda.is_available() else x", _PINNED)},
+        rule="XLA402",
+    ),
     *rows("torch.Tensor", STAYS, SAME, HARMLESS, {"is_pinned": f"False always: {_PINNED}"}),
     *rows(
         "torch.Tensor",
@@ -135,10 +142,13 @@ ARGUMENTS_OF: tuple[Row, ...] = (
     ),
     *rows(
         "",
-        REMOVED,
+        REWRITTEN,
         CONTEXT,
         RAISES,
-        {f"torch.{name}(pin_memory)": _PINNED for name in _FACTORIES},
+        {
+            f"torch.{name}(pin_memory)": ("pin_memory=torch.cuda.is_available()", _PINNED)
+            for name in _FACTORIES
+        },
         rule="XLA402",
     ),
     *rows(

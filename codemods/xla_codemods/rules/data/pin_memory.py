@@ -14,7 +14,8 @@ exception on XLA. `DataLoader(pin_memory=True)` only warns.
 
 Fix: safe.
 
-Remove it. The device loader pins memory on CUDA.
+Pin only if there is CUDA. Where a device loader replaces the argument, remove it: the device loader
+pins memory on CUDA.
 
 ## Example
 
@@ -23,10 +24,10 @@ Remove it. The device loader pins memory on CUDA.
 
  def make():
 -    buffer = torch.empty(4, pin_memory=True)
-+    buffer = torch.empty(4)
--    staged = torch.ones(2).pin_memory()
-+    staged = torch.ones(2)
-     return buffer, staged
+-    buffer = buffer.pin_memory()
++    buffer = torch.empty(4, pin_memory=torch.cuda.is_available())
++    buffer = buffer.pin_memory() if torch.cuda.is_available() else buffer
+     return buffer
 ```
 
 A loader whose batches a device loader moves:
@@ -48,14 +49,15 @@ A loader whose batches a device loader moves:
          optimizer.zero_grad()
 ```
 
-Functions of other packages receive `pin_memory=False`, because their default is not known:
+Functions of other packages, of which nothing is known, ask for CUDA too:
 
 ```diff
+ import torch
  from torchrl.data import TensorDictReplayBuffer
 
  def make(storage):
 -    return TensorDictReplayBuffer(storage=storage, pin_memory=True)
-+    return TensorDictReplayBuffer(storage=storage, pin_memory=False)
++    return TensorDictReplayBuffer(storage=storage, pin_memory=torch.cuda.is_available())
 ```
 
 Code under a test for CUDA keeps it:
@@ -112,9 +114,9 @@ from collections.abc import Iterator
 from ...analysis.frameworks.accelerator import uses_accelerate
 from ...analysis.inference import library_types
 from ...analysis.inference.values import LOADER, TENSOR
+from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_pure
 from ...edits import DropArgument, DropEntry, Edit, Replace, remove
 from ...finding import ERROR, WARNING, Finding
 from ...flow.calls import called, class_named
@@ -122,6 +124,7 @@ from ...rule import MethodCall, Rule
 
 RULE = Rule("XLA402", "pin-memory", of_what_runs=True, severity=WARNING, words=("pin_memory",))
 
+_ONLY_ON_CUDA = "pinning memory fails without CUDA: pin only if there is CUDA"
 _ARGUMENTS = frozenset({"pin_memory", "pin_memory_device"})
 # Other arguments of a data loader: a dict that holds one of them beside `pin_memory` is its arguments.
 _LOADER_ARGUMENTS = frozenset(
@@ -137,51 +140,57 @@ def pinned_tensor(script: Script, call: MethodCall, scope: Scope) -> Iterator[Fi
     owner = call.func.value
     if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
         return
-    message = "pinned memory has no use on XLA, and fails without CUDA: remove it"
-    whole = _with_its_choice(script, call, owner)
-    statement = script.parent(whole)
-    edit: Edit = Replace(whole, "{0}", (owner,))
-    if script.is_statement(call) or (
-        isinstance(statement, ast.Assign)
-        and [ast.unparse(target) for target in statement.targets] == [ast.unparse(owner)]
-    ):
-        edit = remove(script.statement(call))
+    function = script.function(call)
+    if function is not None and function.name == "pin_memory":
+        return  # data loaders call it on hosts whose memory can be pinned
+    if script.is_statement(call) or not isinstance(owner, (ast.Name, ast.Attribute)):
+        message = "pinned memory has no use on XLA, and fails without CUDA: remove it"
+        edit: Edit = (
+            remove(script.statement(call))
+            if script.is_statement(call)
+            else Replace(call, "{0}", (owner,))
+        )
+    else:
+        message, edit = _ONLY_ON_CUDA, _where_it_can(script, call, owner, scope)
     yield RULE.finding(script, call, message, edit, severity=ERROR)
 
 
-def _with_its_choice(script: Script, call: ast.Call, owner: ast.expr) -> ast.expr:
-    """`x.pin_memory() if cuda else x`, which is `x` either way; else the call alone."""
+def _where_it_can(script: Script, call: ast.Call, owner: ast.expr, scope: Scope) -> Edit:
+    """`x.pin_memory() if torch.cuda.is_available() else x`; a choice that stands there asks for CUDA, too."""
+    has_cuda = f"{script.spell('torch.cuda.is_available', scope)}()"
     match script.parent(call):
-        case ast.IfExp(test=test, body=body, orelse=orelse) as choice if call is not test:
-            other = orelse if call is body else body
-            if ast.unparse(other) == ast.unparse(owner) and is_pure(test):
-                return choice
-    return call
+        case ast.IfExp(test=test, body=body, orelse=other) if call is not test:
+            if ast.unparse(other if call is body else body) == ast.unparse(owner):
+                text = f"{{0}} and {has_cuda}" if call is body else f"{{0}} or not {has_cuda}"
+                return Replace(test, text, (test,))
+    return Replace(call, f"{{0}}.pin_memory() if {has_cuda} else {{0}}", (owner,))
 
 
 @RULE.node(ast.keyword, named=_ARGUMENTS)
 def pinning_argument(script: Script, argument: ast.keyword, scope: Scope) -> Iterator[Finding]:
     call = script.parent(argument)
     if isinstance(call, ast.Call) and not (_is_off(argument.value) or _is_own(script, call, scope)):
+        if _asks_for_cuda(script, argument.value):
+            return
         if _takes_pinning(script, call, scope):
             if argument.arg == "pin_memory" and _is_harmless(script, call, argument.value, scope):
                 return
-            edit, what = DropArgument(call, argument), f"`{argument.arg}` is for CUDA"
             if script.value(call, scope).has(TENSOR):
-                message = f"{what} and fails without it: remove it"
-                yield RULE.finding(script, argument, message, edit, severity=ERROR)
+                yield _only_on_cuda(script, argument, scope)._replace(severity=ERROR)
             else:
-                message = f"{what} and has no use on XLA: remove it"
-                yield RULE.finding(script, argument, message, edit)
+                message = f"`{argument.arg}` is for CUDA and has no use on XLA: remove it"
+                yield RULE.finding(script, argument, message, DropArgument(call, argument))
         elif argument.arg == "pin_memory" and _is_of_a_library(script, call, scope):
             if _is_made_by_a_library(script, argument.value, scope):
                 return  # `given(pin_memory=booleans())`: not a choice between True and False
-            yield RULE.finding(
-                script,
-                argument,
-                "pinned memory has no use on XLA, and fails without CUDA: switch it off",
-                Replace(argument.value, "False"),
-            )
+            yield _only_on_cuda(script, argument, scope)
+
+
+def _only_on_cuda(script: Script, argument: ast.keyword, scope: Scope) -> Finding:
+    """The argument asks whether there is CUDA, so that the memory is still pinned there."""
+    has_cuda, value = f"{script.spell('torch.cuda.is_available', scope)}()", argument.value
+    text = has_cuda if isinstance(value, ast.Constant) else f"{{0}} and {has_cuda}"
+    return RULE.finding(script, argument, _ONLY_ON_CUDA, Replace(value, text, (value,)))
 
 
 @RULE.node(ast.Dict)
@@ -214,6 +223,11 @@ def pinning_item(script: Script, node: ast.Assign, scope: Scope) -> Iterator[Fin
                 f"`{key}` is for CUDA and has no use on XLA: remove it",
                 remove(node),
             )
+
+
+def _asks_for_cuda(script: Script, value: ast.expr) -> bool:
+    calls = (node.func for node in walk(value) if isinstance(node, ast.Call))
+    return any(script.dotted(func) == "torch.cuda.is_available" for func in calls)
 
 
 def _is_off(node: ast.expr) -> bool:

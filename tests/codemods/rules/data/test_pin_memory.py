@@ -7,16 +7,22 @@ import pytest
 from ...helpers import migrated
 from ..lines import line
 
+HAS_CUDA = "torch.cuda.is_available()"
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         ("x = x.pin_memory() if torch.cuda.is_available() else x", "x = x.pin_memory() if torch.cuda.is_available() else x"),
-        ("x = x if not cuda else x.pin_memory()", ""),
-        ("y = x.pin_memory() if cuda else x", "y = x"),
-        ("f(x.t().pin_memory() if cuda else x.t())", "f(x.t())"),
-        ("y = x.pin_memory() if cuda else z", "y = x if cuda else z"),
-        ("y = x.pin_memory() if ready() else x", "y = x if ready() else x"),
+        ("x = x.pin_memory()", f"x = x.pin_memory() if {HAS_CUDA} else x"),
+        ("x.pin_memory()", ""),
+        ("x = x if not cuda else x.pin_memory()", f"x = x if not cuda or not {HAS_CUDA} else x.pin_memory()"),
+        ("y = x.pin_memory() if cuda else x", f"y = x.pin_memory() if cuda and {HAS_CUDA} else x"),
+        ("y = [t.pin_memory() for t in x]", f"y = [t.pin_memory() if {HAS_CUDA} else t for t in x]"),
+        ("y = x.pin_memory().float()", f"y = (x.pin_memory() if {HAS_CUDA} else x).float()"),
+        ("f(x.t().pin_memory() if cuda else x.t())", "f(x.t() if cuda else x.t())"),
+        ("y = x.pin_memory() if cuda else z", f"y = (x.pin_memory() if {HAS_CUDA} else x) if cuda else z"),
+        ("y = x.pin_memory() if ready() else x", f"y = x.pin_memory() if ready() and {HAS_CUDA} else x"),
     ],
 )  # fmt: skip
 def test_choices(before: str, after: str) -> None:
@@ -27,8 +33,8 @@ def test_choices(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("imported", "call", "after"),
     [
-        ("from torchrl.data import ReplayBuffer", "ReplayBuffer(s, pin_memory=True)", "ReplayBuffer(s, pin_memory=False)"),
-        ("import other.data as od", "od.Loader(s, pin_memory=pin)", "od.Loader(s, pin_memory=False)"),
+        ("from torchrl.data import ReplayBuffer", "ReplayBuffer(s, pin_memory=True)", f"ReplayBuffer(s, pin_memory={HAS_CUDA})"),
+        ("import other.data as od", "od.Loader(s, pin_memory=pin)", f"od.Loader(s, pin_memory=pin and {HAS_CUDA})"),
         ("from other import Loader", "Loader(s, pin_memory=False)", None),
         ("from other import given, booleans", "given(pin_memory=booleans())", None),
         ("from .own import Loader", "Loader(s, pin_memory=True)", None),
@@ -36,11 +42,38 @@ def test_choices(before: str, after: str) -> None:
         ("from xla_migrate import runtime as xla", "xla.MpDeviceLoader(s, pin_memory=True)", None),
     ],
 )  # fmt: skip
-def test_what_other_packages_make_is_told_not_to_pin(
+def test_what_other_packages_make_pins_only_if_there_is_cuda(
     imported: str, call: str, after: str | None
 ) -> None:
     source = f"import torch\n{imported}\nmade = {call}\n"
     assert migrated(source) == source.replace(call, after or call)
+
+
+@pytest.mark.parametrize(
+    ("argument", "after"),
+    [
+        ("True", HAS_CUDA),
+        ("pin", f"pin and {HAS_CUDA}"),
+        (HAS_CUDA, HAS_CUDA),
+        (f"pin and {HAS_CUDA}", f"pin and {HAS_CUDA}"),
+        ("False", "False"),
+    ],
+)
+def test_new_tensors_are_pinned_only_if_there_is_cuda(argument: str, after: str) -> None:
+    source = f"import torch\npin = True\nx = torch.empty(4, pin_memory={argument})\n"
+    assert migrated(source) == source.replace(f"={argument})", f"={after})")
+
+
+def test_the_method_that_data_loaders_call_stays() -> None:
+    source = """\
+import torch
+
+class Batch:
+    def pin_memory(self):
+        self.x = self.x.pin_memory()
+        return self
+"""
+    assert migrated(source) == source
 
 
 LOADERS = """\
