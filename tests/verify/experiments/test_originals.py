@@ -81,7 +81,16 @@ def test_copies_next_to_the_files_are_the_original(project: Path) -> None:
     found = find(project / "train.py", project)
     assert found is not None
     assert found.files == {"train.py": OLD, "lib/model.py": OLD}
-    assert found.version == "train.py.orig, lib/model.py.orig"
+    assert found.version.startswith("train.py.orig, lib/model.py.orig")
+
+
+def test_modules_that_have_no_older_version_are_named(project: Path) -> None:
+    migrate(project)
+    (project / "train.py.orig").write_bytes(OLD)
+    (project / "lib" / "model.py.orig").write_bytes(OLD)
+    found = find(project / "train.py", project)
+    assert found is not None
+    assert found.version == "train.py.orig, lib/model.py.orig, config.py as it is now"
 
 
 def test_an_uncommitted_migration_is_compared_with_the_last_commit(repository: Path) -> None:

@@ -6,7 +6,7 @@ import filecmp
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -120,13 +120,30 @@ def _looked_for(project: Path, script: str, migrated: list[str]) -> Originals | 
     without = [name for name in others if name not in files]
     if script in without or (without and _are_needed(without, files)):
         raise NoOriginalError(_advice(script if script in without else without[0], script))
-    return Originals(_version(script, copies, revision), files) if files else None
+    if not files:
+        return None
+    unchanged = [] if revision else _without_original(project, script, files)
+    return Originals(_version(script, copies, revision, unchanged), files)
 
 
-def _version(script: str, copies: Mapping[str, bytes], revision: str) -> str:
+def _without_original(project: Path, script: str, files: Mapping[str, bytes | None]) -> list[str]:
+    """Return the modules that the script imports and both sides load as they are now."""
+    used = (os.path.relpath(m, project.resolve()) for m in modules(project / script, project))
+    return sorted(name for name in used if name not in files)
+
+
+def _version(
+    script: str, copies: Mapping[str, bytes], revision: str, unchanged: Sequence[str]
+) -> str:
     shown = [f"{name}.orig" for name in sorted(copies, key=lambda name: name != script)]
     parts = shown if len(shown) < 3 else [shown[0], f"{len(shown) - 1} more .orig files"]
-    return ", ".join([*parts, f"git {revision[:8]}"] if revision else parts)
+    if revision:
+        parts.append(f"git {revision[:8]}")
+    if len(unchanged) == 1:
+        parts.append(f"{unchanged[0]} as it is now")
+    elif unchanged:
+        parts.append(f"{len(unchanged)} other modules as they are now")
+    return ", ".join(parts)
 
 
 def _advice(name: str, script: str) -> str:
