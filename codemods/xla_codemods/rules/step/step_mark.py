@@ -97,6 +97,28 @@ well. Loops whose gradients are differentiated, and loops that belong to a train
      return weight
 ```
 
+The loaders that accelerate prepares mark each step at the next batch. A loop without one needs a mark:
+
+```diff
+ from accelerate import Accelerator
++from xla_migrate import runtime as xla
+
++xla.patch_accelerate()
+ accelerator = Accelerator()
+
+ def train(model, optimizer, loader, x):
+     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+     for k in range(100):
+         accelerator.backward(model(x[k]).mean())
+         optimizer.step()
++        xla.mark_step()
+         optimizer.zero_grad()
+     for batch in loader:
+         accelerator.backward(model(batch).mean())
+         optimizer.step()
+         optimizer.zero_grad()
+```
+
 Loops inside a model's forward pass are part of one graph. They are not reported:
 
 ```python
@@ -181,10 +203,14 @@ _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 @RULE.file
 def after_optimizer_steps(script: Script) -> Iterator[Finding]:
     """One mark behind the last step of each loop or function that steps."""
-    if uses_accelerate(script):
+    by_loaders = uses_accelerate(script)
+    if by_loaders:
+        if _is_of_fabric(script):
+            return  # Fabric marks each step behind it
         yield from _before_what_accelerates_main_process_does(script)
-        return
     for anchor, loop, step in _last_steps(script):
+        if by_loaders and (loop is None or loop.drivers):
+            continue  # the loader that accelerate prepares marks at the next batch
         if marked_after(script, anchor) or is_hook(script, step.call):
             continue
         if _is_within_a_forward_pass(script, step.call):
@@ -210,6 +236,10 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
         )
 
 
+def _is_of_fabric(script: Script) -> bool:
+    return script.source.mentions("fabric") and not script.source.mentions("accelerate")
+
+
 def _is_within_a_forward_pass(script: Script, node: ast.AST) -> bool:
     """True in `forward` of a module, as of codebooks that train themselves: the step of the model around it is marked."""
     function = script.function(node)
@@ -221,12 +251,7 @@ def _is_within_a_forward_pass(script: Script, node: ast.AST) -> bool:
 
 
 def _before_what_accelerates_main_process_does(script: Script) -> Iterator[Finding]:
-    """The loaders of accelerate mark the steps, at the next batch: too late for what one process saves behind the step.
-
-    Lightning's Fabric marks each step behind it.
-    """
-    if script.source.mentions("fabric") and not script.source.mentions("accelerate"):
-        return
+    """The loaders of accelerate mark the steps, at the next batch: too late for what one process saves behind the step."""
     for anchor, loop, step in _last_steps(script):
         block = script.block(anchor)
         behind = block[block.index(anchor) + 1 :]

@@ -359,6 +359,38 @@ def test_a_loop_that_no_loader_of_accelerates_feeds_is_cut_where_a_read_cut_it(
     assert migrated(after) == after
 
 
+STEPPING = """
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+batches = iter(loader)
+LOOP
+    accelerator.backward(model(x).mean())
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_marked"),
+    [
+        ("for _ in range(6):", True),
+        ("for k in tqdm(range(0, len(data), 8)):", True),
+        ("while step < 6:", True),
+        ("for x in loader:", False),
+        ("for k, x in enumerate(tqdm(loader)):", False),
+        ("for _ in range(6):\n    x = next(batches)", False),
+    ],
+)
+def test_a_loop_that_steps_without_a_loader_of_accelerates_is_marked(
+    loop: str, is_marked: bool
+) -> None:
+    after = migrated(STEPPING.replace("LOOP", loop))
+    assert ("optimizer.step()\n    xla.mark_step()\n" in after) is is_marked
+    assert ("mark_step" in after) is is_marked
+
+
 SAMPLING = """
 import torch
 from accelerate import Accelerator
