@@ -54,6 +54,31 @@ FORMS = {
         "def step(x, quick=False):\n    return fused(x) if quick else F.gelu(x)\n",
         "def act(x):\n    run = partial(step, quick=x.is_cuda)\n    return run(x)\n",
     ),
+    "wrapper": (
+        "def on_cuda(fn):\n    def run(x):\n        if x.is_cuda:\n            return fn(x)\n"
+        "        return F.gelu(x)\n    return run\n",
+        "@on_cuda\ndef act(x):\n    import cupy\n    return cupy.gelu(x)\n",
+    ),
+    "class of wrappers": (
+        "class on_cuda:\n    def __init__(self, slow):\n        self.slow = slow\n"
+        "    def __call__(self, fn):\n        def run(x):\n"
+        "            return fn(x) if x.is_cuda else self.slow(x)\n        return run\n",
+        "@on_cuda(F.gelu)\ndef act(x):\n    import cupy\n    return cupy.gelu(x)\n",
+    ),
+    "wrapped by a call": (
+        "def on_cuda(fn):\n    def run(x):\n        if not x.is_cuda:\n            return F.gelu(x)\n"
+        "        return fn(x)\n    return run\n",
+        "act = on_cuda(fused)\n",
+    ),
+    "derived class": (
+        "class Act(torch.nn.Module):\n    def forward(self, x):\n        if x.is_cuda:\n"
+        "            return self.fast(x)\n        return F.gelu(x)\n",
+        "class Gelu(Act):\n    def fast(self, x):\n        import cupy\n        return cupy.gelu(x)\n",
+    ),
+    "another package": (
+        "def quick(x):\n    from my_ext import gelu\n    return gelu(x)\n",
+        "def act(x):\n    return quick(x) if x.is_cuda else F.gelu(x)\n",
+    ),
     "graph": (
         "def capture(step, graphed):\n    if graphed:\n        x = torch.ones(2, device=DEVICE)\n"
         "        graph = torch.cuda.CUDAGraph()\n        return lambda: graph.replay()\n"
@@ -105,6 +130,25 @@ def test_a_function_with_other_uses_is_rewritten() -> None:
         "def move(x, y):\n    return y.cuda() if on_gpu(x) else y\n"
     )
     assert "return xla.is_accelerator(x)" in migrate(source.encode(), Options()).data.decode()
+
+
+def test_a_wrapper_in_another_module_stays_false_on_xla() -> None:
+    wrapper = (
+        b"import torch\nimport torch.nn.functional as F\ndef on_cuda(fn):\n    def run(x):\n"
+        b"        return fn(x) if x.is_cuda else F.gelu(x)\n    return run\n"
+    )
+    use = "from wrap import on_cuda\n@on_cuda\n" + _KERNEL
+    project = Project(Modules({"wrap.py": wrapper, "main.py": use.encode()}), "wrap.py")
+    assert migrate(wrapper, Options(), "wrap.py", project).data == wrapper
+
+
+def test_a_wrapper_of_functions_that_run_everywhere_is_rewritten() -> None:
+    source = (
+        _HEAD + "def on_gpu(fn):\n    def run(x):\n        if x.is_cuda:\n"
+        "            return fn(x)\n        return x\n    return run\n"
+        "@on_gpu\ndef act(x):\n    from einops import rearrange\n    return rearrange(x, 'a b -> b a')\n"
+    )
+    assert "if xla.is_accelerator(x)" in migrate(source.encode(), Options()).data.decode()
 
 
 STREAMS = """\

@@ -22,6 +22,7 @@ from ..non_device_calls import is_of_an_engine
 from . import streams
 from .chosen_attention import is_chosen_in, is_kept_from_hosts
 from .extensions import OF_COPIES, PINS, hands_to_an_extension, is_answer, pins_memory, uses_of
+from .wrapped import hands_to_a_package, wrapped_or_derived
 
 # CUDA-only code that no rule can replace: if a test for CUDA chooses it, the other branch is
 # the one for XLA.
@@ -277,8 +278,14 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         (bool(parts) and all(_orders_streams(script, part) for part in parts))
         or pins_memory(parts)
         or any(
-            _holds_kernels(function) or _searches_on_cuda(script, function)
+            _holds_kernels(function)
+            or _searches_on_cuda(script, function)
+            or hands_to_a_package(script, function)
             for function in _functions(script, nodes)
+        )
+        or any(
+            _holds_kernels(function) or hands_to_a_package(file, function)
+            for file, function in wrapped_or_derived(script, nodes)
         )
         or ("import " in text and any(_imports_kernels(script, node) for node in nodes))
     )
