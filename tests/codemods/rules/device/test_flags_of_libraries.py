@@ -171,6 +171,28 @@ def test_a_variable_that_torch_shares_with_an_unknown_library_is_reported() -> N
     assert "`simlib` may support only CUDA" in found.message
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        f'options = {{"use_gpu": {ASKED}}}\nenv = simlib.Env(**options)\n',
+        f"options = dict(n=2, use_gpu={ASKED})\nenv = simlib.Env(**options)\n",
+        f'env = simlib.Env(**{{"use_gpu": {ASKED}}})\n',
+        f"def build(**kw):\n    return simlib.Env(**kw)\nenv = build(use_gpu={ASKED})\n",
+    ],
+)
+def test_a_flag_among_the_options_of_an_unknown_library_stays(use: str) -> None:
+    source = f"import simlib\n{HEAD}{use}{TAIL}"
+    assert ASKED in migrated(source)
+    (found,) = [f for f in check(source.encode()) if f.code == "XLA102"]
+    assert "`simlib` may support only CUDA" in found.message
+
+
+def test_a_flag_among_options_that_code_reads_too_is_rewritten() -> None:
+    source = f'import simlib\n{HEAD}o = {{"use_gpu": {ASKED}}}\nenv = simlib.Env(**o)\n'
+    source += 'if o["use_gpu"]:\n    x = x.cuda()\n'
+    assert ASKED not in migrated(source)
+
+
 def test_on_gpu_of_lightning_is_reported() -> None:
     source = """
     import torch

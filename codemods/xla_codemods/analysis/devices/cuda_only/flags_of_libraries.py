@@ -128,12 +128,28 @@ def is_without_torch(library: str) -> bool:
 
 
 def _library(
-    script: ParsedFile, node: ast.expr, *, may_be_named: bool, is_device: bool = False
+    script: ParsedFile,
+    node: ast.expr,
+    *,
+    may_be_named: bool,
+    is_device: bool = False,
+    key: str = "",
 ) -> str | None:
+    """Return the library that receives `node`, which may be the value of `key` in `**options`."""
     chooses = is_device
     for child, ancestor in script.upward(node):
         match ancestor:
-            case ast.BoolOp() | ast.UnaryOp() | ast.Dict():
+            case ast.BoolOp() | ast.UnaryOp():
+                continue
+            case ast.Dict(keys=keys, values=values):
+                key = (
+                    str(getattr(keys[values.index(child)], "value", "")) if child in values else ""
+                )
+                continue
+            case ast.keyword(arg=str(name)) if _makes_a_dictionary(script.parent(ancestor)):
+                key = name
+                continue
+            case ast.Call() if _makes_a_dictionary(ancestor):
                 continue
             case ast.IfExp(test=condition):
                 chooses = chooses or child is condition
@@ -141,7 +157,8 @@ def _library(
             case ast.Call() if child in ancestor.args:
                 library = _foreign(script, ancestor, "", chooses)
             case ast.keyword(arg=name) if isinstance(call := script.parent(ancestor), ast.Call):
-                library = _foreign(script, call, name or "", chooses)
+                key = name or key
+                library = _foreign(script, call, key, chooses)
             case ast.Assign():
                 library = None
             case _:
@@ -149,7 +166,7 @@ def _library(
         if library is None and isinstance(child, ast.expr):
             library = _in_another_module(script, child, is_device=chooses)
             if library is None and may_be_named:
-                library = _of_all_uses(script, child, is_device=chooses)
+                library = _of_all_uses(script, child, is_device=chooses, key=key)
         return library
     return None
 
@@ -182,10 +199,18 @@ def _reads(script: ParsedFile, name: str, function: FunctionNode) -> Iterator[as
                 yield read
 
 
-def _of_all_uses(script: ParsedFile, node: ast.expr, *, is_device: bool) -> str | None:
+def _makes_a_dictionary(call: ast.AST | None) -> bool:
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "dict"
+
+
+def _of_all_uses(
+    script: ParsedFile, node: ast.expr, *, is_device: bool, key: str = ""
+) -> str | None:
     """Return the library that gets the value of `node` wherever it is passed to, by names, attributes and functions."""
     found = [end for end in ends([node], partial(_goes_into, script)) if end is not node]
-    libraries = {_library(script, end, may_be_named=False, is_device=is_device) for end in found}
+    libraries = {
+        _library(script, end, may_be_named=False, is_device=is_device, key=key) for end in found
+    }
     library = libraries.pop() if len(libraries) == 1 else None
     # Last: what is asked of the project makes the file depend on the others.
     if library is None or any(_is_used_elsewhere(script, end) for end in found):
