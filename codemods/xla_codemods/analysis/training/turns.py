@@ -211,11 +211,21 @@ def _run_by(script: Script, node: ast.AST) -> Iterator[FunctionNode]:
     if isinstance(node, ast.Call):
         called = None if script.is_module(node.func) else script.function_of(node.func)
         functions = [called, *_handed_on(script, node)]
-        functions += _hooks(script, node, called)
+        functions += [*_hooks(script, node, called), _stepped(script, node)]
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         found = script.local_method(node) if node.attr in computed else None
         functions = [found] if found in computed.get(node.attr, ()) else []
     yield from filter(None, functions)
+
+
+def _stepped(script: Script, call: ast.Call) -> FunctionNode | None:
+    """Return the method of this file's optimizer that `xla.optimizer_step(optimizer)` runs."""
+    step = script.training.step(call, script.index.scope(call))
+    if step is None or not step.migrated or step.optimizer is None:
+        return None
+    owner = script.class_of(step.optimizer)
+    found = script.inference.method(owner, "step") if owner is not None else None
+    return found[0] if found is not None else None
 
 
 def _handed_on(script: Script, call: ast.Call) -> Iterator[FunctionNode | None]:

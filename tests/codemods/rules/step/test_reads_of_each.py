@@ -374,3 +374,33 @@ def test_other_reads_in_a_loop_over_indices_are_reported_themselves() -> None:
     loop, other = _read(read)
     assert loop.startswith("the loop over `best`") or other.startswith("the loop over `best`")
     assert "a condition on a tensor" in loop + other
+
+
+OWN_OPTIMIZER = """
+import torch
+
+class Own(torch.optim.Optimizer):
+    def __init__(self, params, lr):
+        super().__init__(params, dict(lr=lr))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                size = p.grad.norm().item()
+                p.add_(p.grad, alpha=-group["lr"] / (1 + size))
+
+net = torch.nn.Linear(4, 1).cuda()
+optimizer = Own(net.parameters(), 0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    net(torch.ones(2, 4).cuda()).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_read_in_the_scripts_own_optimizer_is_still_reported_after_the_migration() -> None:
+    migrated = engine.migrate(OWN_OPTIMIZER.encode(), engine.Options()).data
+    assert b"xla.optimizer_step(optimizer)" in migrated
+    for source in (OWN_OPTIMIZER.encode(), migrated):
+        assert [f.code for f in engine.check(source)].count("XLA503") == 1
