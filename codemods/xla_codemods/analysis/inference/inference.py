@@ -233,10 +233,19 @@ class Inference:
                 if given is not None:
                     yield self.value(given, by[1])
                     return
+            rest = function.args.vararg
+            if rest is not None and bindings and all(_is_element(b, rest.arg) for b in bindings):
+                if not any(isinstance(given, ast.Starred) for given in by[0].args):
+                    yield self._others(rest.arg, function, by[0], 0).element or UNKNOWN
+                    return
         if by is not None and isinstance(value, (ast.IfExp, ast.BoolOp)):
             parts = value.values if isinstance(value, ast.BoolOp) else (value.body, value.orelse)
             for branch in parts:
                 yield from self._handed_back(branch, inner, function, by)
+        elif by is not None and (func := _local_call(value, inner)) is not None:
+            # `arg() if callable(arg) else arg`: what other calls hand over is not run here
+            if any(v.definition for v in self._handed_back(func, inner, function, by)):
+                yield self.value(value, inner)
         else:
             yield self.value(value, inner)
 
@@ -485,6 +494,20 @@ class Inference:
                 if isinstance(binding.node, FUNCTIONS):
                     return binding.node, scope
         return None
+
+
+def _local_call(value: ast.expr, inner: Scope) -> ast.Name | None:
+    """Return the name that `value` calls, if it is bound in the function, as parameters are."""
+    match value:
+        case ast.Call(func=ast.Name(id=name) as func) if name in inner.bindings:
+            return func
+    return None
+
+
+def _is_element(binding: Binding, several: str) -> bool:
+    """Return True for `arg` of `for arg in args`, where `several` is "args"."""
+    of, path = binding.value, binding.path
+    return isinstance(of, ast.Name) and of.id == several and path == (ITERATED,)
 
 
 def _is_hydras(decorator: ast.expr, scope: Scope) -> bool:

@@ -176,6 +176,7 @@ from ...analysis.training.tensors.computed import is_state
 from ...analysis.training.tensors.moved_tensors import is_moved
 from ...edits import Replace, ReplaceStatement
 from ...finding import MEDIUM, SAFE, UNSAFE, WARNING, Finding
+from ...flow.calls import call_of
 from ...patterns import Pattern
 from ...rule import Rule
 from ...symptoms import LIKELY, POSSIBLE
@@ -230,6 +231,8 @@ def at_lengths(script: Script) -> Iterator[Finding]:
 
 
 def _is_cut_on_device(script: Script, node: ast.Subscript) -> bool:
+    if call_of(script, node) is not None:
+        return False  # `winners[i](x)`: functions
     if is_on_device(script, node.value, node.slice):
         return True
     if isinstance(node.value, ast.Attribute) and is_state(script, node.value):

@@ -209,7 +209,7 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
             return  # Fabric marks each step behind it
         yield from _before_what_accelerates_main_process_does(script)
     for anchor, loop, step in _last_steps(script):
-        if by_loaders and (loop is None or loop.drivers):
+        if by_loaders and (loop is None or _takes_batches(loop)):
             continue  # the loader that accelerate prepares marks at the next batch
         if marked_after(script, anchor) or is_hook(script, step.call):
             continue
@@ -238,6 +238,12 @@ def after_optimizer_steps(script: Script) -> Iterator[Finding]:
 
 def _is_of_fabric(script: Script) -> bool:
     return script.source.mentions("fabric") and not script.source.mentions("accelerate")
+
+
+def _takes_batches(loop: Loop) -> bool:
+    """Return True if a loader feeds the loop, or if it or a loop in it calls `next`."""
+    calls = (node for node in walk(loop.node) if isinstance(node, ast.Call))
+    return bool(loop.drivers) or any(name_of(call.func) == "next" for call in calls)
 
 
 def _is_within_a_forward_pass(script: Script, node: ast.AST) -> bool:

@@ -96,6 +96,40 @@ def test_where_tensors_are(source: str, asked: str, kinds: set[str]) -> None:
     assert found & {TENSOR, ACCEL, HOST, NUMBER} == kinds
 
 
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "def default(*args):\n    for arg in args:\n        if arg is not None:\n            return arg",
+        "def default(*args):\n    for arg in args:\n        if arg is not None:\n            return arg() if callable(arg) else arg",
+        "def default(value, other):\n    return value if value is not None else other",
+        "def default(value, d):\n    return value if value is not None else (d() if callable(d) else d)",
+    ],
+)
+def test_a_helper_hands_back_what_this_call_passes(helper: str) -> None:
+    model = script(f"""import torch
+{helper}
+x = default(None, torch.ones(2, device="cuda"))
+n = default(None, 3)
+print(x, n)
+""")
+    assert value_of(model, "x").has(TENSOR)
+    assert value_of(model, "x").has(ACCEL)
+    assert value_of(model, "n").kinds == {NUMBER}
+
+
+def test_a_helper_runs_the_function_that_this_call_passes() -> None:
+    model = script("""
+        import torch
+        def made():
+            return torch.ones(2, device="cuda")
+        def default(value, d):
+            return value if value is not None else (d() if callable(d) else d)
+        x = default(None, made)
+        print(x)
+        """)
+    assert value_of(model, "x").has(TENSOR)
+
+
 def test_a_local_module_gives_what_its_forward_returns() -> None:
     model = script("""
         import torch

@@ -381,6 +381,7 @@ LOOP
         ("for x in loader:", False),
         ("for k, x in enumerate(tqdm(loader)):", False),
         ("for _ in range(6):\n    x = next(batches)", False),
+        ("while True:\n    for _ in range(2):\n        x = next(batches)", False),
     ],
 )
 def test_a_loop_that_steps_without_a_loader_of_accelerates_is_marked(

@@ -289,3 +289,22 @@ class Trainer:
 """
     assert "xla.narrow(self.images, 0, k)" in migrated(source)
     assert "narrow" not in migrated(source.replace("for _ in range(9):", "if True:"))
+
+
+def test_an_element_that_is_called_is_no_tensor() -> None:
+    source = """
+import torch
+
+def either(one, other):
+    return other if one is None else one
+
+def train(model, optimizer, loader, winners, n):
+    x = either(None, torch.ones(n, device="cuda"))
+    chosen = either(winners, x)
+    for batch in loader:
+        for i in range(n):
+            loss = model(batch.cuda()).sum() + chosen[i](x)
+        loss.backward()
+        optimizer.step()
+"""
+    assert "XLA506" not in [code for _, code in findings(source)]
