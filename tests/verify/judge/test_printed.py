@@ -219,6 +219,10 @@ def test_a_process_that_was_ended_before_it_could_tell_is_not_held_against_it() 
         "rank 0 CUDA available: True",
         "0 using device = cuda",
         "training on redirected CUDA device (CPU) with 1 GPU(s)",
+        "capability (8, 0) 108",
+        "compute capability: 8.0",
+        "GPU capability n/a.n/a",
+        "capability XLA:CPU n/a",
     ],
 )
 def test_a_description_of_the_machine_is_not_compared(line: str) -> None:
@@ -237,7 +241,16 @@ def test_the_name_of_the_migrated_scripts_device_is_not_missed_in_the_original()
 
 @pytest.mark.parametrize(
     "line",
-    ["device cuda loss: 0.25", "Precision: 0.25", "backend: 0.25", "Num processes: 2", "gpus: 2"],
+    [
+        "device cuda loss: 0.25",
+        "Precision: 0.25",
+        "backend: 0.25",
+        "Num processes: 2",
+        "gpus: 2",
+        "capability: 0.25",
+        "capability 80",
+        "capability 8.01",
+    ],
 )
 def test_a_metric_next_to_such_words_is_compared(line: str) -> None:
     found = judged([line, "loss 0.25"], ["loss 0.25"])

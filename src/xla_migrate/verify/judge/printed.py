@@ -79,6 +79,7 @@ _STATE = re.compile(
     r"(?:^|[\s:\]|])(?:distributed[ _](?:environment|type|backend)|backend|(?:using )?(?:device|accelerator)"
     r"|mixed[ _]precision(?: type)?|(?:gpu|cuda|tpu|xla|mps)s?(?: is)? available)"
     r"\s*[:=]\s*(?![-+.\d])\S+(?:\s+backend:\s*\S+)?\s*$"
+    r"|(?:^|[\s:\]|])(?:(?:compute|cuda|device|gpu)[ _])?capability\s*[:=]?\s*(?:\(?8(?:\.|, )0\)?(?![.\d])|n/a|xla:)"
     r"|redirected CUDA device",  # the name that the redirection gives the original
     re.IGNORECASE,
 )
