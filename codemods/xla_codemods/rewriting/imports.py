@@ -57,7 +57,7 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
     line = after_imports(source.tree, script)
     lines = list(source.lines)
     imports = [node for node in source.tree.body if isinstance(node, _IMPORTS)]
-    library = _among_the_library(wanted, imports, line)
+    placed = _among_the_others(wanted, imports, line)
     if not imports:
         while line and not lines[line - 1].strip():
             line -= 1  # where those were that are gone
@@ -68,7 +68,7 @@ def _with_imports(source: Source, script: ParsedFile) -> str:
     if line and not lines[line - 1].endswith(("\n", "\r")):
         lines[line - 1] += source.newline
     lines[line:line] = [text + source.newline for text in wanted]
-    for place, text in reversed(library):
+    for place, text in reversed(placed):
         lines[place:place] = [text + source.newline]
     return "".join(lines)
 
@@ -88,22 +88,37 @@ def _without_late_imports(source: Source, name: str) -> Source:
     return source.edited(rewrite(source, edits, parents).text)
 
 
-def _among_the_library(
+def _among_the_others(
     wanted: list[str], imports: Sequence[ast.Import | ast.ImportFrom], line: int
 ) -> list[tuple[int, str]]:
-    """Move the imports of the standard library out of `wanted`: each with the line after which isort places it.
+    """Move imports of modules out of `wanted`: each with the line after which isort places it.
 
-    They stay if the file has no such imports before `line`.
+    They stay if the file has no such imports before `line`: of the standard library anywhere, of packages in the last section.
     """
-    own = [node for node in imports if last_line(node) <= line and _is_of_the_library(node)]
-    own = [node for node in own if getattr(node, "module", "") != "__future__"]
+    before = [
+        n for n in imports if last_line(n) <= line and getattr(n, "module", "") != "__future__"
+    ]
+    library = [node for node in before if _is_of_the_library(node)]
+    last = [node for node in _last_section(before) if node not in library]
     found = []
-    for text in [text for text in wanted if own and _is_of_the_library(ast.parse(text).body[0])]:
-        wanted.remove(text)
-        later = (n for n in own if isinstance(n, ast.ImportFrom) or ast.unparse(n) > text)
-        place = next((first_line(node) - 1 for node in later), last_line(own[-1]))
-        found.append((place, text))
-    return found
+    for text in [text for text in wanted if text.startswith("import ")]:
+        own = library if _is_of_the_library(ast.parse(text).body[0]) else last
+        if own:
+            wanted.remove(text)
+            later = (n for n in own if isinstance(n, ast.ImportFrom) or ast.unparse(n) > text)
+            place = next((first_line(node) - 1 for node in later), last_line(own[-1]))
+            found.append((place, text))
+    return sorted(found)
+
+
+def _last_section(
+    imports: Sequence[ast.Import | ast.ImportFrom],
+) -> list[ast.Import | ast.ImportFrom]:
+    """Return the imports at the end that no other line parts."""
+    start = len(imports) - 1
+    while start > 0 and last_line(imports[start - 1]) + 1 == first_line(imports[start]):
+        start -= 1
+    return list(imports[max(start, 0) :])
 
 
 def _set_apart(wanted: list[str], source: Source, line: int, script: ParsedFile) -> None:

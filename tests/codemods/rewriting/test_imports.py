@@ -343,3 +343,18 @@ AT_TOP = "import torch\n" + IMPORT
 )
 def test_an_import_after_the_first_use_does_not_serve_it(before: str, after: str) -> None:
     assert migrated(before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from torch.utils.data import DataLoader\nfrom torchrl.data import Buffer\n",
+         "import torch\nfrom torch.utils.data import DataLoader\nfrom torchrl.data import Buffer\n"),
+        ("import os\n\nimport numpy\nimport zarr\nfrom torchrl.data import Buffer\n",
+         "import os\n\nimport numpy\nimport torch\nimport zarr\nfrom torchrl.data import Buffer\n"),
+    ],
+)  # fmt: skip
+def test_a_package_goes_where_isort_places_it(before: str, after: str) -> None:
+    used = "\n\ndef make(storage):\n    return Buffer(storage, pin_memory={})\n"
+    result = migrated(before + used.format("True"))
+    assert result == after + used.format("torch.cuda.is_available()")
