@@ -232,3 +232,23 @@ def test_a_conversion_among_kernels_moves_nothing(result: str) -> None:
     assert migrate(source.encode(), Options()).data.decode() == source
     found = [f for f in check(source.encode()) if f.code == "XLA107"]
     assert "unless the branch is for CUDA kernels only" in found[0].message
+
+
+def test_a_guard_of_a_function_that_uses_another_package_for_something_else_is_opened() -> None:
+    source = """
+import torch
+
+def load(path):
+    import yaml
+    return yaml.safe_load(path)
+
+def train(options):
+    import wandb
+    wandb.init(config=options)
+    model = torch.nn.Linear(4, 4).cuda()
+    model(torch.ones(2, 4).cuda()).sum().backward()
+
+if torch.cuda.is_available():
+    train(load("x.yaml"))
+"""
+    assert b"\nif xla.is_available():" in migrate(source.encode()).data

@@ -168,7 +168,7 @@ def _chooses(script: ParsedFile, node: ast.expr) -> bool:
             case ast.Assert(msg=ast.expr() as message) if child is around.test:
                 return _REFUSED.search(script.segment(message)) is not None
             case ast.IfExp(test=test, body=body, orelse=other) if child is test:
-                if _are_kernels(script, [body]) or hands_to_an_extension(script, node, [body]):
+                if _are_kernels(script, [body]) or _hands_on(script, node, [body]):
                     return True
                 denied = bool(denials(test))
                 if denied and _are_kernels(script, [other]):
@@ -219,7 +219,12 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
         return True
     if _has_an_alternative(branch) and _GRAPHS.search(_text(script, branch.body)):
         return not denied
-    return _are_kernels(script, branch.body) or hands_to_an_extension(script, node, branch.body)
+    return _are_kernels(script, branch.body) or _hands_on(script, node, branch.body)
+
+
+def _hands_on(script: ParsedFile, test: ast.expr, body: Sequence[ast.AST]) -> bool:
+    """Return True if `body` passes the tensor whose device is tested to code that nobody knows."""
+    return hands_to_an_extension(script, test, body) or hands_to_a_package(script, test, body)
 
 
 def _has_an_alternative(branch: ast.If) -> bool:
@@ -278,15 +283,10 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         (bool(parts) and all(_orders_streams(script, part) for part in parts))
         or pins_memory(parts)
         or any(
-            _holds_kernels(function)
-            or _searches_on_cuda(script, function)
-            or hands_to_a_package(script, function)
+            _holds_kernels(function) or _searches_on_cuda(script, function)
             for function in _functions(script, nodes)
         )
-        or any(
-            _holds_kernels(function) or hands_to_a_package(file, function)
-            for file, function in wrapped_or_derived(script, nodes)
-        )
+        or any(_holds_kernels(function) for _, function in wrapped_or_derived(script, nodes))
         or ("import " in text and any(_imports_kernels(script, node) for node in nodes))
     )
 

@@ -61,20 +61,33 @@ def _arguments(
                     yield file, found
 
 
-def hands_to_a_package(script: ParsedFile, function: ast.FunctionDef) -> bool:
-    """Return True if the function passes its parameter to another package, which it imports itself: `my_ext.silu(x)`.
+def hands_to_a_package(script: ParsedFile, test: ast.expr, body: Iterable[ast.AST]) -> bool:
+    """Return True if a function that `body` runs passes the tensor, whose device is tested, to another package.
 
-    Nobody knows on which devices the package computes.
+    The function imports the package itself: `my_ext.silu(x)`. Nobody knows on which devices the package computes.
     """
+    tested = {n.id for n in walk(test) if isinstance(n, ast.Name) and script.dotted(n) is None}
+    calls = [n for part in body for n in walk(part) if isinstance(n, ast.Call)]
+    calls = [call for call in calls if not tested.isdisjoint(_names(call.args))]
+    named = (script.value(call.func).definition for call in calls)
+    own = ((script, each) for each in named if isinstance(each, ast.FunctionDef))
+    return any(_hands_on(*each) for each in (*own, *wrapped_or_derived(script, calls)))
+
+
+def _hands_on(script: ParsedFile, function: ast.FunctionDef) -> bool:
     imports = [n for n in walk(function) if isinstance(n, (ast.Import, ast.ImportFrom))]
     foreign = [each for each in imports if _is_foreign(script, each)]
     own = {each.arg for each in parameters(function)}
     return bool(foreign) and any(
         any(binding.node in foreign for binding in script.bindings(root_of(call.func)))
-        and any(isinstance(given, ast.Name) and given.id in own for given in call.args)
+        and not own.isdisjoint(_names(call.args))
         for call in walk(function)
         if isinstance(call, ast.Call)
     )
+
+
+def _names(arguments: Iterable[ast.expr]) -> set[str]:
+    return {each.id for each in arguments if isinstance(each, ast.Name)}
 
 
 def _is_foreign(script: ParsedFile, node: ast.Import | ast.ImportFrom) -> bool:
