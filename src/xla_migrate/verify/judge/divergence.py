@@ -284,7 +284,7 @@ def _gradients(
                 b.gradient_of(i) or 0.0,
                 built,
                 "only one of them has a gradient: an optimizer that holds stale tensors (built before"
-                " the model moved), or weights that are no longer tied",
+                " the model moved), weights that are no longer tied, or a result that is detached",
             )
     x, y = a.gradient_norm, b.gradient_norm
     if x is None or y is None or not parameters:
