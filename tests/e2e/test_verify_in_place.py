@@ -84,7 +84,7 @@ def test_in_place_without_git(project: Path) -> None:
     sound = verified(project)
     assert (sound["status"], sound["settings"]["original"]) == (
         "proven",
-        "train.py.orig, model.py.orig",
+        "train.py.orig, model.py.orig, config.py as it is now",
     )
     replace(project / "train.py", "lr=LR", "lr=LR * 100")
     assert verified(project)["status"] == "differs"

@@ -91,9 +91,9 @@ def _without_late_imports(source: Source, name: str) -> Source:
 def _among_the_others(
     wanted: list[str], imports: Sequence[ast.Import | ast.ImportFrom], line: int
 ) -> list[tuple[int, str]]:
-    """Move imports of modules out of `wanted`: each with the line after which isort places it.
+    """Move imports of the standard library and of torch out of `wanted`: each with the line after which isort places it.
 
-    They stay if the file has no such imports before `line`: of the standard library anywhere, of packages in the last section.
+    They stay if the file has no such imports before `line`: of the standard library anywhere, for torch in the last section.
     """
     before = [
         n for n in imports if last_line(n) <= line and getattr(n, "module", "") != "__future__"
@@ -101,9 +101,9 @@ def _among_the_others(
     library = [node for node in before if _is_of_the_library(node)]
     last = [node for node in _last_section(before) if node not in library]
     found = []
-    for text in [text for text in wanted if text.startswith("import ")]:
-        own = library if _is_of_the_library(ast.parse(text).body[0]) else last
-        if own:
+    for text in tuple(wanted):
+        is_library = _is_of_the_library(ast.parse(text).body[0])
+        if own := library if is_library else last if text == "import torch" else []:
             wanted.remove(text)
             later = (n for n in own if isinstance(n, ast.ImportFrom) or ast.unparse(n) > text)
             place = next((first_line(node) - 1 for node in later), last_line(own[-1]))

@@ -197,6 +197,7 @@ _WAITS = frozenset({"torch.cuda.synchronize", f"{library_types.RUNTIME}.synchron
 _ASKS_FOR_ONE = Pattern(
     r"^(?:torch\.cuda\.is_available\(\)|[\w.]+ == .cuda.|[\w.]+\.is_cuda|\w+\.is_(?:available\(\)|accelerator\([\w.]+\))|(?:use_)?cuda)$"
 )
+_COUNTING = frozenset({"range", "trange", "count"})
 _LEAVES = (ast.Continue, ast.Break, ast.Return, ast.Raise)
 
 
@@ -241,9 +242,11 @@ def _is_of_fabric(script: Script) -> bool:
 
 
 def _takes_batches(loop: Loop) -> bool:
-    """Return True if a loader feeds the loop, or if it or a loop in it calls `next`."""
-    calls = (node for node in walk(loop.node) if isinstance(node, ast.Call))
-    return bool(loop.drivers) or any(name_of(call.func) == "next" for call in calls)
+    """Return True if the loop may take batches of a loader: if it counts no numbers, or calls `next`."""
+    names = {name_of(node.func) for node in walk(loop.node) if isinstance(node, ast.Call)}
+    over = loop.iterable
+    counts = over is None or any(name_of(node) in _COUNTING for node in walk(over))
+    return bool(loop.drivers) or "next" in names or not counts
 
 
 def _is_within_a_forward_pass(script: Script, node: ast.AST) -> bool:

@@ -21,5 +21,7 @@ def test_a_script_that_only_imports_it_is_marked() -> None:
     assert "xla.mark_step()" in migrated(SCRIPT.format(line=""))
 
 
-def test_a_script_that_uses_it_is_not() -> None:
-    assert "mark_step" not in migrated(SCRIPT.format(line="accelerator = Accelerator()"))
+def test_a_loop_over_a_loader_of_accelerates_is_not() -> None:
+    source = SCRIPT.format(line="accelerator = Accelerator()")
+    source = source.replace("range(9)", "accelerator.prepare(loader)")
+    assert "mark_step" not in migrated(source)
