@@ -7,8 +7,8 @@ SELU has a kernel that takes the input for the output, silently: where x < 0 it 
 
 To see it: ``aten::glu_backward`` in torch_xla's counters; the gradient of ``elu`` at -2 is -1, not 0.135.
 The gradients of max pooling have silently no gradient, as gradient penalties need it. `count_nonzero` counts in the
-type of its input, silently: in booleans there is at most one (fact 3.72). `pixel_shuffle` ignores that its factor has changed, silently (fact 3.74); `pdist` of the orders 0 and
-inf and `_chunk_cat` are wrong, silently. The loss of one sample without a batch dimension ends the process (fact 3.75).
+type of its input, silently: in booleans there is at most one (fact 3.72). `pixel_shuffle` ignores that its factor has
+changed, silently (fact 3.74); `pdist` of the orders 0 and inf and `_chunk_cat` are wrong, silently. The loss of one sample without a batch dimension ends the process (fact 3.75).
 It can go when these fail: test_torch_xla_has_no_kernel, test_elus_have_wrong_gradients,
 test_gradients_of_pooling_have_no_gradients, test_fact_3_72_torch_xla_counts_in_the_type_of_the_input,
 test_fact_3_74_the_second_factor_is_ignored, test_fact_3_75_the_loss_of_one_sample_ends_the_process.

@@ -223,3 +223,11 @@ def test_a_flag_for_both_leaves_the_library_with_cuda_after_all_rewrites() -> No
     once = migrated(source)
     assert f'"cuda" if GPU and {ASKED} else "cpu"' in once
     assert migrated(once) == once
+
+
+def test_modules_whose_functions_call_each_other_end_the_search() -> None:
+    files = {
+        "a.py": b"import torch, faiss, b\ndef f(gpu):\n    b.g(gpu)\nb.g(torch.cuda.is_available())\n",
+        "b.py": b"import faiss, a\ndef g(gpu):\n    a.f(gpu)\n",
+    }
+    check(files["a.py"], Options(), "a.py", Project(Modules(files), "a.py"))

@@ -134,8 +134,12 @@ def _library(
     may_be_named: bool,
     is_device: bool = False,
     key: str = "",
+    may_leave: bool = True,
 ) -> str | None:
-    """Return the library that receives `node`, which may be the value of `key` in `**options`."""
+    """Return the library that receives `node`, which may be the value of `key` in `**options`.
+
+    `may_leave`: `node` may go through a function of another module, but not on to a third one.
+    """
     chooses = is_device
     for child, ancestor in script.upward(node):
         match ancestor:
@@ -164,9 +168,12 @@ def _library(
             case _:
                 return None
         if library is None and isinstance(child, ast.expr):
-            library = _in_another_module(script, child, is_device=chooses)
+            if may_leave:
+                library = _in_another_module(script, child, is_device=chooses)
             if library is None and may_be_named:
-                library = _of_all_uses(script, child, is_device=chooses, key=key)
+                library = _of_all_uses(
+                    script, child, is_device=chooses, key=key, may_leave=may_leave
+                )
         return library
     return None
 
@@ -186,7 +193,10 @@ def _in_another_module(script: ParsedFile, node: ast.expr, *, is_device: bool) -
         names = [rest.arg]
     other = script.other_file(target.home.path)
     reads = [read for name in names for read in _reads(other, name, target.function)]
-    libraries = {_library(other, r, may_be_named=True, is_device=is_device) for r in reads}
+    libraries = {
+        _library(other, read, may_be_named=True, is_device=is_device, may_leave=False)
+        for read in reads
+    }
     return libraries.pop() if len(libraries) == 1 else None
 
 
@@ -204,12 +214,13 @@ def _makes_a_dictionary(call: ast.AST | None) -> bool:
 
 
 def _of_all_uses(
-    script: ParsedFile, node: ast.expr, *, is_device: bool, key: str = ""
+    script: ParsedFile, node: ast.expr, *, is_device: bool, key: str, may_leave: bool
 ) -> str | None:
     """Return the library that gets the value of `node` wherever it is passed to, by names, attributes and functions."""
     found = [end for end in ends([node], partial(_goes_into, script)) if end is not node]
     libraries = {
-        _library(script, end, may_be_named=False, is_device=is_device, key=key) for end in found
+        _library(script, end, may_be_named=False, is_device=is_device, key=key, may_leave=may_leave)
+        for end in found
     }
     library = libraries.pop() if len(libraries) == 1 else None
     # Last: what is asked of the project makes the file depend on the others.
