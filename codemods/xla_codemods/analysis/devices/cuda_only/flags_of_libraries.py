@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from ....flow.calls import call_with, called, owner_of
 from ....flow.closure import ends
@@ -31,6 +31,18 @@ _ANY = "xgboost"  # stands for the library of an object
 _KNOWN = frozenset(name.partition(".")[0] for name in LISTENED) | sys.stdlib_module_names
 
 
+class _Place(NamedTuple):
+    """An expression with a device or a flag, or a dictionary that has it under `key`.
+
+    `is_chosen`: it is a device, or depends on a flag. Otherwise it is the flag itself.
+    """
+
+    script: ParsedFile
+    node: ast.expr
+    key: str = ""
+    is_chosen: bool = False
+
+
 def library_given(script: ParsedFile, test: ast.expr, *, may_be_named: bool = True) -> str | None:
     """Return the library that is all that `test` decides for, None if there is none or `test` decides more.
 
@@ -41,12 +53,12 @@ def library_given(script: ParsedFile, test: ast.expr, *, may_be_named: bool = Tr
     if isinstance(choice, ast.IfExp) and choice.test is condition:
         if libraries := libraries_without_torch(script, choice):
             return libraries[0]
-    return _library(script, test, may_be_named=may_be_named)
+    return _library(_Place(script, test), may_be_named)
 
 
 def is_for_a_simulator(script: ParsedFile, device: ast.expr) -> bool:
     """Return True if all that is done with `device` is `simulator.make(sim_device=device)`, of a foreign library."""
-    library = _library(script, device, may_be_named=True, is_device=True)
+    library = _library(_Place(script, device, is_chosen=True))
     return library is not None and not is_without_torch(library)
 
 
@@ -67,8 +79,7 @@ def libraries_without_torch(
     """
     if not script.cached(imports_foreign):
         return []
-    receivers = ends([device], partial(_goes_into, script))
-    found = {_receiver(script, end, of_objects) for end in receivers}
+    found = {_receiver(end, of_objects) for end in _ends(_Place(script, device, is_chosen=True))}
     return sorted(filter(None, found)) if found <= {"", *FOREIGN} else []
 
 
@@ -77,127 +88,91 @@ def imports_foreign(script: ParsedFile) -> bool:
     return script.source.mentions(*FOREIGN)
 
 
-def _goes_into(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
-    """Return the expressions with the value of `node`, and the dictionaries that it is put into."""
+def is_without_torch(library: str) -> bool:
+    """Return True if the library surely manages its devices itself: no tensor moves because of it."""
+    return library in FOREIGN or is_of_an_engine(library)
+
+
+def _library(start: _Place, may_be_named: bool = True) -> str | None:
+    """Return the only library that receives the value of `start`, by names, attributes, dictionaries and functions."""
+    found = _ends(start, may_be_named)
+    libraries = {_receiver(end) for end in found}
+    library = libraries.pop() if len(libraries) == 1 else None
+    # Last: what is asked of the project makes the file depend on the others.
+    if not library or any(_is_used_elsewhere(end) for end in found if end != start):
+        return None
+    return library
+
+
+def _ends(start: _Place, may_be_named: bool = True) -> list[_Place]:
+    def step(place: _Place) -> Iterable[_Place]:
+        return _next(place, start.script, may_be_named or place.script is not start.script)
+
+    return ends([start], step)
+
+
+def _next(place: _Place, home: ParsedFile, may_be_named: bool) -> Iterable[_Place]:
+    """Return where the value of `place` goes: also into one other module than `home`, but not on to a third one."""
+    script, node = place.script, place.node
+    around = script.parent(node)
+    call = script.parent(around) if isinstance(around, ast.keyword) else around
+    key = around.arg if isinstance(around, ast.keyword) and around.arg else place.key
+    match around:
+        case ast.BoolOp() | ast.UnaryOp():
+            return [place._replace(node=around)]
+        case ast.IfExp(test=test):
+            return [place._replace(node=around, is_chosen=place.is_chosen or node is test)]
+        case ast.Dict(keys=keys, values=values):
+            key = str(getattr(keys[values.index(node)], "value", "")) if node in values else ""
+            return [place._replace(node=around, key=key)]
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "dict":
+        return [place._replace(node=call, key=key)]
+    if _foreign(place):
+        return []
+    if script is home and (reads := list(_in_another_module(script, node))):
+        return [_Place(*read, key, place.is_chosen) for read in reads]
+    if not may_be_named:
+        return []
+    if into := _put_into(script, node):
+        return [place._replace(node=each, key=key) for each in into]
+    return [place._replace(node=each) for each in uses(script, node)]
+
+
+def _put_into(script: ParsedFile, node: ast.expr) -> list[ast.expr]:
+    """Return the reads of the dictionary that `node` is put into: `params["device"] = node`, also of `**options`."""
     around = script.parent(node)
     match around, script.parent(around) if around is not None else None:
-        case ast.Dict(), _:
-            return [around]
-        case ast.keyword(arg=str()), ast.Call(func=ast.Name(id="dict")) as made:
-            return [made]
         case (
             (ast.keyword(arg=str()), ast.Call(func=ast.Attribute(attr="update", value=owner)))
             | (ast.Call(func=ast.Attribute(attr="update", value=owner)), _)
             | (ast.Assign(targets=[ast.Subscript(value=owner)]), _)
         ) if owner is not node and isinstance(owner, ast.Name):
             return [name for name in script.index.same(owner) if isinstance(name.ctx, ast.Load)]
-        case ast.keyword() as given, ast.Call() as call if options := _options(script, call, given):
-            return options
-    return uses(script, node)
+        case ast.keyword(arg=name), ast.Call() as call:
+            function = called(script, call)
+            rest = function.args.kwarg if function is not None else None
+            if function is not None and rest is not None:
+                if all(each.arg != name for each in parameters(function)):
+                    return list(_reads(script, rest.arg, function))
+    return []
 
 
-def _options(script: ParsedFile, call: ast.Call, given: ast.keyword) -> list[ast.expr]:
-    """Return the reads of the parameter `**options` that the argument `given` gets into."""
-    function = called(script, call)
-    if function is None or (rest := function.args.kwarg) is None:
-        return []
-    if any(each.arg == given.arg for each in parameters(function)):
-        return []
-    return list(_reads(script, rest.arg, function))
-
-
-def _receiver(script: ParsedFile, node: ast.expr, of_objects: bool) -> str | None:
-    """Return the library that receives `node`; "" if the place only fills, reads or shows it, None for another."""
-    match script.parent(node):
-        case ast.Subscript(value=owner) | ast.Attribute(value=owner) if owner is node:
-            return ""
-    call = call_with(script, node)
-    dotted = script.dotted(call.func) if call is not None else None
-    if call is None or (dotted is not None and script.project.has(dotted)):
-        return None
-    if dotted is None and isinstance(call.func, ast.Attribute):
-        return _ANY if of_objects and is_of_others(script.value(call.func.value)) else None
-    if name_of(call.func) == "print":
-        return ""
-    return (dotted or "").partition(".")[0] or None
-
-
-def is_without_torch(library: str) -> bool:
-    """Return True if the library surely manages its devices itself: no tensor moves because of it."""
-    return library in FOREIGN or is_of_an_engine(library)
-
-
-def _library(
-    script: ParsedFile,
-    node: ast.expr,
-    *,
-    may_be_named: bool,
-    is_device: bool = False,
-    key: str = "",
-    may_leave: bool = True,
-) -> str | None:
-    """Return the library that receives `node`, which may be the value of `key` in `**options`.
-
-    `may_leave`: `node` may go through a function of another module, but not on to a third one.
-    """
-    chooses = is_device
-    for child, ancestor in script.upward(node):
-        match ancestor:
-            case ast.BoolOp() | ast.UnaryOp():
-                continue
-            case ast.Dict(keys=keys, values=values):
-                key = (
-                    str(getattr(keys[values.index(child)], "value", "")) if child in values else ""
-                )
-                continue
-            case ast.keyword(arg=str(name)) if _makes_a_dictionary(script.parent(ancestor)):
-                key = name
-                continue
-            case ast.Call() if _makes_a_dictionary(ancestor):
-                continue
-            case ast.IfExp(test=condition):
-                chooses = chooses or child is condition
-                continue
-            case ast.Call() if child in ancestor.args:
-                library = _foreign(script, ancestor, "", chooses)
-            case ast.keyword(arg=name) if isinstance(call := script.parent(ancestor), ast.Call):
-                key = name or key
-                library = _foreign(script, call, key, chooses)
-            case ast.Assign():
-                library = None
-            case _:
-                return None
-        if library is None and isinstance(child, ast.expr):
-            if may_leave:
-                library = _in_another_module(script, child, is_device=chooses)
-            if library is None and may_be_named:
-                library = _of_all_uses(
-                    script, child, is_device=chooses, key=key, may_leave=may_leave
-                )
-        return library
-    return None
-
-
-def _in_another_module(script: ParsedFile, node: ast.expr, *, is_device: bool) -> str | None:
-    """Return the library that gets `node` from a function of another module that it is passed to."""
+def _in_another_module(script: ParsedFile, node: ast.expr) -> Iterator[tuple[ParsedFile, ast.expr]]:
+    """Yield the reads of the parameter that `node` is passed to, in a function of another module that may name a library."""
     call = call_with(script, node)
     handed = callees_of(script).handed(script.index, call) if call is not None else None
     target = handed.target if handed is not None else None
     if handed is None or target is None or target.home is script.index:
-        return None
+        return
     if not _NAMED.search(script.project.modules.text(target.home.path)):
-        return None
+        return
     names = [name for name, argument in filled(handed, target) if argument is node]
     rest = target.function.args.kwarg
     if not names and rest is not None and any(k.value is node for k in handed.keywords):
         names = [rest.arg]
     other = script.other_file(target.home.path)
-    reads = [read for name in names for read in _reads(other, name, target.function)]
-    libraries = {
-        _library(other, read, may_be_named=True, is_device=is_device, may_leave=False)
-        for read in reads
-    }
-    return libraries.pop() if len(libraries) == 1 else None
+    for name in names:
+        yield from ((other, read) for read in _reads(other, name, target.function))
 
 
 def _reads(script: ParsedFile, name: str, function: FunctionNode) -> Iterator[ast.Name]:
@@ -209,45 +184,46 @@ def _reads(script: ParsedFile, name: str, function: FunctionNode) -> Iterator[as
                 yield read
 
 
-def _makes_a_dictionary(call: ast.AST | None) -> bool:
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "dict"
+def _receiver(place: _Place, of_objects: bool = True) -> str | None:
+    """Return the library that receives `place`; "" if the place only fills, reads or shows it, None for another."""
+    script, node = place.script, place.node
+    match script.parent(node):
+        case ast.Subscript(value=owner) | ast.Attribute(value=owner) if owner is node:
+            return ""
+    call = call_with(script, node)
+    if call is None or script.dotted(call.func) is not None:
+        return _foreign(place)
+    if isinstance(call.func, ast.Attribute):
+        return _ANY if of_objects and is_of_others(script.value(call.func.value)) else None
+    return "" if name_of(call.func) == "print" else None
 
 
-def _of_all_uses(
-    script: ParsedFile, node: ast.expr, *, is_device: bool, key: str, may_leave: bool
-) -> str | None:
-    """Return the library that gets the value of `node` wherever it is passed to, by names, attributes and functions."""
-    found = [end for end in ends([node], partial(_goes_into, script)) if end is not node]
-    libraries = {
-        _library(script, end, may_be_named=False, is_device=is_device, key=key, may_leave=may_leave)
-        for end in found
-    }
-    library = libraries.pop() if len(libraries) == 1 else None
-    # Last: what is asked of the project makes the file depend on the others.
-    if library is None or any(_is_used_elsewhere(script, end) for end in found):
+def _foreign(place: _Place) -> str | None:
+    """Return the library whose function is called with `place`, if the argument can only be meant for CUDA."""
+    script = place.script
+    call = call_with(script, place.node)
+    dotted = script.dotted(call.func) if call is not None else None
+    if call is None or dotted is None or script.project.has(dotted):
         return None
-    return library
+    library = dotted.partition(".")[0]
+    if is_without_torch(library):
+        return library
+    given = script.parent(place.node)
+    name = (given.arg or place.key) if isinstance(given, ast.keyword) else ""
+    is_flag = _FLAG.search(name) is not None and not place.is_chosen
+    is_known = library in _KNOWN or library.startswith("torch")
+    return library if (is_flag or _OF_SIMULATORS.search(name)) and not is_known else None
 
 
-def _is_used_elsewhere(script: ParsedFile, end: ast.expr) -> bool:
-    """Return True if another module may read the variable or attribute `end`."""
-    match end:
+def _is_used_elsewhere(place: _Place) -> bool:
+    """Return True if another module may read the variable or attribute."""
+    script = place.script
+    match place.node:
         case ast.Name(id=name):
             return script.is_imported_elsewhere(name)
-        case ast.Attribute(attr=name):
+        case ast.Attribute(attr=name) as end:
             owner = owner_of(script, end)
             return owner is None or any(
                 True for _ in uses_elsewhere(script.project, owner.name, name)
             )
     return False
-
-
-def _foreign(script: ParsedFile, call: ast.Call, argument: str, chooses: bool) -> str | None:
-    """Return the library of `call`, if the argument can only be meant for CUDA."""
-    dotted = script.dotted(call.func) or ""
-    library = dotted.partition(".")[0]
-    is_of_cuda = is_without_torch(library)
-    if not is_of_cuda and library and library not in _KNOWN and not library.startswith("torch"):
-        is_flag = _FLAG.search(argument) is not None and not chooses
-        is_of_cuda = is_flag or _OF_SIMULATORS.search(argument) is not None
-    return library if is_of_cuda and not script.project.has(dotted) else None
