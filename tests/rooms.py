@@ -2,8 +2,9 @@
 
 A file's tests share results of its fixtures, so a file is what is given away. The runtime's tests share more: its
 patches, process groups and chosen backends belong to a process, and they run in the order of their folders. The tests of
-the patches take as long as all others of the runtime, so that two processes share the work. Before them
-come the tests that compute on XLA, too: in a process that has gone backward on the CPU before, backward on XLA fails.
+the patches take as long as all others of the runtime; they are two rooms by the first letter, so that two processes
+share them when they run alone. They come before all files that compute on the CPU: in a process that has gone backward
+on the CPU before, backward on XLA fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _RUNTIME = "tests/runtime/"
 _PATCHES = "tests/runtime/patches/"
+_HALVES = (f"{_PATCHES}a-f", f"{_PATCHES}g-z")  # each takes about 17 s
 TOGETHER = (_RUNTIME, "tests/codemods/rules/test_torch_xla.py")
 # A trace of XLA's profiler contains every program that the process has compiled so far.
 _FIRST = "tests/runtime/test_profiling.py"
@@ -23,7 +25,7 @@ _FIRST = "tests/runtime/test_profiling.py"
 def room(test: str) -> str:
     """What the test of this id goes with."""
     if test.startswith(_PATCHES):
-        return _PATCHES
+        return _HALVES[test.removeprefix(_PATCHES).removeprefix("test_") >= "g"]
     return _RUNTIME if test.startswith(TOGETHER) else test.partition("::")[0]
 
 
@@ -36,7 +38,7 @@ def longest_first(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[bool, bool, bool]:
         own = room(item.nodeid)
-        return own not in (_RUNTIME, _PATCHES), own not in train, not item.nodeid.startswith(_FIRST)
+        return own not in (_RUNTIME, *_HALVES), own not in train, not item.nodeid.startswith(_FIRST)
 
     items.sort(key=place)
 

@@ -1,4 +1,4 @@
-"""What xdist's workers are given: the runtime's tests in two rooms and first, of others a file at a time."""
+"""What xdist's workers are given: the runtime's tests in three rooms and first, of others a file at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ def item(nodeid: str, trains: bool = False) -> Any:
     )
 
 
-def test_the_runtimes_tests_stay_together_and_those_of_its_patches() -> None:
+def test_the_runtimes_tests_stay_together_and_those_of_its_patches_are_two_rooms() -> None:
     files = ("tests/runtime/test_step.py", "tests/runtime/compat/test_timm.py")
     assert {room(f"{file}::test_it[a::b]") for file in files} == {"tests/runtime/"}
-    patches = ("tests/runtime/patches/test_resize.py", "tests/runtime/patches/host/test_draws.py")
-    assert {room(f"{file}::test_it") for file in patches} == {"tests/runtime/patches/"}
+    halves = {
+        room(f"tests/runtime/patches/test_{name}.py::test_it")
+        for name in ("autocast", "fused_optimizers", "gamma_functions", "xlogy_numbers")
+    }
+    assert halves == {"tests/runtime/patches/a-f", "tests/runtime/patches/g-z"}
     assert room("tests/cli/test_style.py::test_it[a::b]") == "tests/cli/test_style.py"
 
 
