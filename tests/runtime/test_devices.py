@@ -178,4 +178,18 @@ def test_facts_of_cuda_devices_read_not_available_elsewhere(device: torch.device
     assert f"{round(properties.temperature, 2)}" == "n/a"
     assert json.dumps({"sm": properties.multi_processor_count}) == '{"sm": "n/a"}'
     assert [str(part) for part in xla.device_capability(device)] == ["n/a", "n/a"]
+    assert (int(properties.major), f"{float(properties.temperature)}") == (
+        -1,
+        "nan",
+    )  # as in "%d %f"
     assert "total_memory" in repr(properties)
+
+
+def test_an_unknown_memory_is_displayed_in_gigabytes_too(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xla_migrate.runtime.torch_xla import backend as torch_xla_backend
+
+    monkeypatch.setattr(torch_xla_backend, "memory_info", lambda device: {"bytes_limit": None})
+    memory = xla.device_properties(device).total_memory
+    assert f"{memory / 2**30:.1f} GiB, {memory // 2**20} MiB" == "n/a GiB, n/a MiB"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -222,19 +223,28 @@ def device_name(spec: DeviceSpec = None) -> str:
 
 
 class NotAvailable(str):
-    """The text "n/a", for a fact of CUDA devices that another device does not have. Any format keeps it."""
+    """The text "n/a", for a fact of CUDA devices that another device does not have.
 
-    def __new__(cls) -> NotAvailable:
-        """Return the text."""
-        return super().__new__(cls, "n/a")
+    It can be displayed in each way: ``"%d"`` shows -1 and ``"%f"`` shows nan, all other formats the text.
+    """
 
     def __format__(self, spec: str) -> str:
         """Return the text, whatever the number's format would be."""
         return str(self)
 
-    def __round__(self, digits: int | None = None) -> NotAvailable:
-        """Return the text: it has no digits."""
+    def __int__(self) -> int:
+        """Return -1, which no device has."""
+        return -1
+
+    def __float__(self) -> float:
+        """Return nan."""
+        return math.nan
+
+    def __round__(self, number: float | None = None) -> NotAvailable:
+        """Return the text: it has no digits, and is not known in GiB (``total_memory / 2**30``) either."""
         return self
+
+    __truediv__ = __floordiv__ = __round__
 
 
 # What functions of torch.cuda measure.
@@ -259,10 +269,10 @@ class DeviceProperties:
             return getattr(properties, name)
         if name == "name":
             return backend().device_name(self._device)
-        if name == "total_memory":
-            limit = backend().memory_info(self._device)["bytes_limit"]
-            return NotAvailable() if limit is None else limit
-        return NotAvailable()
+        limit = (
+            backend().memory_info(self._device)["bytes_limit"] if name == "total_memory" else None
+        )
+        return NotAvailable("n/a") if limit is None else limit
 
     def __repr__(self) -> str:
         """Return the text that is printed for the device."""
@@ -308,7 +318,7 @@ def device_capability(spec: DeviceSpec = None) -> tuple[Any, Any]:
     device = xla_device(spec)
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device)
-    return NotAvailable(), NotAvailable()
+    return NotAvailable("n/a"), NotAvailable("n/a")
 
 
 def supports_fused() -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from ...flow.closure import without_fault
 from ...flow.edges import unpacked, uses
-from ...patterns import Pattern
 from ..parsed_file import ParsedFile
 from ..syntax import name_of
 
@@ -25,7 +24,6 @@ _KEEPING = frozenset(
 )
 # Modules whose functions compute although their names, as `math.log`, are those of displays.
 _COMPUTING = frozenset({"cmath", "math", "np", "numpy", "torch"})
-_NUMBERS = Pattern(r"%[-+ #0]*[\d*]*(?:\.\d+)?[diouxXeEfFgGc]")
 # What the runtime knows of each device.
 _KNOWN = frozenset({"name", "total_memory"})
 
@@ -76,9 +74,7 @@ def _next(script: ParsedFile, node: ast.expr) -> Sequence[ast.expr] | None:
             return [parent]
         case ast.keyword() | ast.Call():
             return _passed(script, node, parent)
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str(text))):
-            return None if _NUMBERS.search(text) else [parent]
-        case ast.BinOp(op=ast.Add()):
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str())) | ast.BinOp(op=ast.Add()):
             return [parent]
         case ast.IfExp(test=test) if test is not node:
             return [parent]
@@ -107,18 +103,10 @@ def _passed(
     if name in _KEEPING:
         return [call]
     if is_display(call):
-        return None if _is_formatted_as_number(call) else []
+        return []
     if isinstance(script.parent(call), ast.Raise):
         return []  # the message of an exception
     return uses(script, node) or None
-
-
-def _is_formatted_as_number(call: ast.Call) -> bool:
-    """Return True for `logger.info("%d multiprocessors", count)`, which needs a number."""
-    match call.args[:1]:
-        case [ast.Constant(value=str(text))]:
-            return len(call.args) > 1 and _NUMBERS.search(text) is not None
-    return False
 
 
 def _assigned(script: ParsedFile, node: ast.expr, target: ast.expr) -> Sequence[ast.expr] | None:

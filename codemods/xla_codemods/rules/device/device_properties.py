@@ -14,8 +14,8 @@ counterpart on XLA.
 
 Fix: safe, or none.
 
-Use `xla.device_name()` and `xla.memory_info()` for the name and the memory. A test for compute
-capability 8 that chooses bfloat16 becomes `xla.is_bf16_supported()`.
+Use `xla.device_properties()` for the name and the memory. A test for compute capability 8 that
+chooses bfloat16 becomes `xla.is_bf16_supported()`.
 
 ## Example
 
@@ -24,13 +24,13 @@ capability 8 that chooses bfloat16 becomes `xla.is_bf16_supported()`.
 +from xla_migrate import runtime as xla
 
 -properties = torch.cuda.get_device_properties(0)
--print(properties.name, properties.total_memory / 2**30)
-+print(xla.device_name(), xla.memory_info()["bytes_limit"] / 2**30)
++properties = xla.device_properties()
+ print(properties.name, properties.total_memory / 2**30)
 -dtype = torch.bfloat16 if torch.cuda.get_device_capability()[0] >= 8 else torch.float32
 +dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32
 ```
 
-Properties that are only displayed read "n/a" on XLA:
+Properties that are only displayed read "n/a" on XLA; where the format asks for an integer, -1:
 
 ```diff
  import torch
@@ -38,6 +38,7 @@ Properties that are only displayed read "n/a" on XLA:
 
 -properties = torch.cuda.get_device_properties(0)
 +properties = xla.device_properties()
+ print("%d multiprocessors" % properties.multi_processor_count)
  print(f"{properties.name}: {properties.multi_processor_count} multiprocessors, {properties.major}.{properties.minor}")
 ```
 
@@ -61,7 +62,6 @@ import torch
 
 properties = torch.cuda.get_device_properties(0)  # XLA113
 blocks = int(str(properties.multi_processor_count)) * 2
-print("%d multiprocessors" % properties.multi_processor_count)
 
 def architecture():
     major, minor = torch.cuda.get_device_capability()  # XLA113
@@ -110,35 +110,34 @@ _READINGS = ("clock_rate", "memory_usage", "power_draw", "temperature", "utiliza
 
 @RULE.call("torch.cuda.get_device_properties")
 def properties(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    message = "`get_device_properties` fails on an XLA host: use `xla.device_name()` and `xla.memory_info()`"
-    edits = _of_properties(script, call) or _of_displayed(script, call)
-    if edits is None:
-        yield _manual(script, call, message)
-    else:
+    edits = _of_properties(script, call)
+    message = "`get_device_properties` fails on an XLA host: use `xla.device_properties()`"
+    if edits:
         yield RULE.finding(script, call, message, *edits)
+    else:
+        yield _manual(script, call, f"{message}, and don't compute with facts that only a GPU has")
 
 
-def _of_properties(script: Script, call: ast.Call) -> list[Edit] | None:
-    """Return the edits if only name and memory are read, directly or through a variable."""
-    parent = script.parent(call)
-    if _is_shown(script, call):
-        return [_with_device(script, call, "device_name({})")]
-    uses = _uses(script, call)
-    if uses is None or (uses != [call] and not _is_stable(script, device_argument(call))):
-        return None
-    edits = [_property(script, script.parent(use), call, direct=use is call) for use in uses]
-    found = [edit for edit in edits if edit is not None]
-    moved: list[Edit] = [remove(parent)] if isinstance(parent, ast.Assign) else []
-    return moved + found if len(found) == len(uses) else None
-
-
-def _of_displayed(script: Script, call: ast.Call) -> list[Edit] | None:
-    """The edit if all facts are known to the runtime or only displayed: `xla.device_properties()` has all names."""
+def _of_properties(script: Script, call: ast.Call) -> list[Edit]:
+    """The edits if all facts are known to the runtime, only displayed, or tests for bfloat16."""
     uses = _uses(script, call) or _uses_of_attribute(script, call)
-    is_known = bool(uses) and all(_is_known(script, use) for use in uses)
+    tests = {use: _test_of_major(script, use) for use in uses}
+    is_known = bool(uses) and all(tests[use] or _is_known(script, use) for use in uses)
     if is_guarded(script, call) or not (is_known or is_only_displayed(script, call)):
-        return None
-    return [_with_device(script, call, "device_properties({})")]
+        return []
+    edits = [edit for edit in tests.values() if edit]
+    if len(edits) < len(uses) or not edits:
+        return [*edits, _with_device(script, call, "device_properties({})")]
+    parent = script.parent(call)
+    return [*edits, remove(parent)] if isinstance(parent, ast.Assign) else [*edits]
+
+
+def _test_of_major(script: Script, properties: ast.expr) -> Edit | None:
+    """The edit of `properties.major >= 8` where it chooses bfloat16."""
+    match script.parent(properties):
+        case ast.Attribute(attr="major") as major:
+            return _test_of(script, major, is_major=True)
+    return None
 
 
 def _with_device(script: Script, call: ast.Call, text: str) -> Replace:
@@ -153,26 +152,6 @@ def _is_known(script: Script, use: ast.expr) -> bool:
     if isinstance(parent, ast.Attribute):
         return is_known_fact(parent.attr) or is_only_displayed(script, parent)
     return _is_shown(script, use)
-
-
-def _is_stable(script: Script, argument: ast.expr | None) -> bool:
-    """Return True if the device's expression can be repeated at each use of its properties."""
-    is_name = argument is None or isinstance(argument, (ast.Name, ast.Attribute))
-    return is_name or script.devices.is_current(argument)
-
-
-def _property(script: Script, node: ast.AST | None, call: ast.Call, *, direct: bool) -> Edit | None:
-    """What `node` asks the properties that `call` returns; through a variable, unless `direct`."""
-    argument = device_argument(call)
-    text, holes = script.devices.given(argument)
-    if holes and not direct and argument is not None:
-        text, holes = script.segment(argument), ()
-    match node:
-        case ast.Attribute(attr="name"):
-            return Replace(node, f"{script.xla}.device_name({text})", holes)
-        case ast.Attribute(attr="total_memory"):
-            return Replace(node, f'{script.xla}.memory_info({text})["bytes_limit"]', holes)
-    return None
 
 
 @RULE.call(*(f"torch.cuda.{name}" for name in _READINGS))

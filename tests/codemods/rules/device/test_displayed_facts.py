@@ -98,6 +98,25 @@ def test_a_fact_that_code_computes_with_is_reported_without_a_fix(use: str) -> N
     assert findings(source)
 
 
+def test_properties_that_select_bfloat16_and_are_displayed() -> None:
+    done = migrated(
+        f"""\
+        import torch
+        p = {P}
+        dtype = torch.bfloat16 if p.major >= 8 else torch.float32
+        print("%d multiprocessors, %.1f GiB" % (p.multi_processor_count, p.total_memory / 2**30))
+        """
+    )
+    assert "p = xla.device_properties()" in done
+    assert "dtype = torch.bfloat16 if xla.is_bf16_supported() else torch.float32" in done
+
+
+def test_properties_that_only_select_bfloat16_are_not_read() -> None:
+    done = migrated(f"import torch\np = {P}\nbf16 = p.major >= 8\n")
+    assert done.splitlines()[-1] == "bf16 = xla.is_bf16_supported()"
+    assert "p =" not in done
+
+
 @pytest.mark.parametrize(
     ("test", "body"),
     [
@@ -153,8 +172,6 @@ def test_facts_that_functions_return_are_followed_to_where_they_are_displayed(
         "facts = {'x': C}\nn = facts['x'][0] * 10",
         "import math\nn = math.log(P.multi_processor_count)",
         "n = int(str(P.multi_processor_count)) * 2",
-        "print('%d' % P.multi_processor_count)",
-        "log.info('%d', P.multi_processor_count)",
     ],
 )
 def test_a_text_that_code_computes_with_is_reported(use: str) -> None:
@@ -171,6 +188,8 @@ def test_a_text_that_code_computes_with_is_reported(use: str) -> None:
         "assert torch.ones(1).sum() > 0, f'on {a}.{b}'",
         "log.error(f'{a}.{b}')",
         "log.info('%s', a)",
+        "log.info('capability %d.%d', a, b)",
+        "print('capability %d.%d' % (a, b))",
         "wandb.init(config={'capability': f'{a}.{b}'})",
         "config = dict(capability=f'{a}.{b}')\nwandb.init(config=config)",
         "json.dump({'capability': [a, b]}, file)",

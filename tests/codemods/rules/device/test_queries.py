@@ -178,13 +178,16 @@ def test_misspelt_names_are_reported() -> None:
     [
         (
             "t = torch.cuda.get_device_properties(0).total_memory",
-            't = xla.memory_info()["bytes_limit"]',
+            "t = xla.device_properties().total_memory",
         ),
-        ("n = torch.cuda.get_device_properties(device).name", "n = xla.device_name(device)"),
-        ("print(torch.cuda.get_device_properties(device))", "print(xla.device_name(device))"),
         (
-            "p = torch.cuda.get_device_properties(device)\nprint(p.name, p.total_memory)",
-            'print(xla.device_name(device), xla.memory_info(device)["bytes_limit"])',
+            "n = torch.cuda.get_device_properties(device).name",
+            "n = xla.device_properties(device).name",
+        ),
+        ("print(torch.cuda.get_device_properties(device))", "print(xla.device_properties(device))"),
+        (
+            "bf16 = torch.cuda.get_device_properties(0).major >= 8",
+            "bf16 = xla.is_bf16_supported()",
         ),
         (
             "bf16 = torch.cuda.get_device_capability()[0] >= 8",
