@@ -70,13 +70,22 @@ class ProjectFiles(Texts):
             if found is None and "/".join((*base, "__init__.py")) in self.files:
                 found = "/".join((*base, "__init__.py")), parts
             return found
-        for depth in range(len(folders), -1, -1):
+        for depth in self._depths(folders, parts):
             if (found := self._below(folders[:depth], parts)) is not None:
                 return found
         roots = [] if parts[:1] and parts[0] in _KNOWN else self._on_the_path
         found_there = [self._below(each.split("/"), parts) for each in roots]
         known = [found for found in found_there if found is not None]
         return known[0] if len(known) == 1 else None
+
+    def _depths(self, folders: list[str], parts: list[str]) -> list[int]:
+        """Return the numbers of `folders` to look in; last the package `parts[0]`, which is not in itself."""
+
+        def is_package(depth: int) -> bool:
+            inits = "/".join((*folders[:depth], "__init__.py"))
+            return folders[depth - 1 : depth] == parts[:1] and inits in self.files
+
+        return sorted(range(len(folders), -1, -1), key=is_package)
 
     def has(self, root: str, path: str) -> bool:
         """True if a module or folder called `root` can be imported in the file at `path`."""

@@ -661,3 +661,24 @@ def test_a_module_that_was_rewritten_is_asked_as_it_was() -> None:
 def test_programs_of_frameworks_train_on_an_accelerator(trainer: str) -> None:
     known = modules({"data.py": "import torch", "train.py": f"import data\n{trainer}"})
     assert Project(known, "data.py").runs_accelerated
+
+
+def test_a_module_called_as_its_package_does_not_hide_the_package() -> None:
+    files = modules(
+        {
+            "ocr/__init__.py": "",
+            "ocr/ocr.py": "VERSION = 1",
+            "ocr/train/base.py": "class Base:\n    pass",
+            "ocr/train/net.py": "from ocr.train.base import Base",
+        }
+    )
+    assert files.locate("ocr.train.base.Base", "ocr/train/net.py") == (
+        "ocr/train/base.py",
+        ["Base"],
+    )
+    assert files.locate("ocr.VERSION", "ocr/train/net.py") == ("ocr/__init__.py", ["VERSION"])
+
+
+def test_a_module_next_to_a_script_comes_first() -> None:
+    files = modules({"utils/__init__.py": "", "tools/utils.py": "a = 1", "tools/train.py": ""})
+    assert files.locate("utils.a", "tools/train.py") == ("tools/utils.py", ["a"])
