@@ -111,6 +111,7 @@ from ...analysis.devices.cuda_only.streams import (
     is_ordering,
     orders_streams,
     same_both_ways,
+    stay,
     uses_left,
     uses_of,
 )
@@ -133,7 +134,7 @@ def streams(script: Script) -> Iterator[Finding]:
     """All uses of streams in the file, or none: work that stays on a stream needs what orders it."""
     needed = set(script.needed)
     found = list(_all(script))
-    if all(finding.edits for finding in found):
+    if all(finding.edits for finding in found) and not stay(script):
         yield from found
     else:
         script.needed &= needed

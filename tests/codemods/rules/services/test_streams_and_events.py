@@ -246,3 +246,20 @@ def test_a_function_of_another_module_that_needs_its_stream(body: str, goes: boo
 )
 def test_the_class_of_events_in_a_collection(line: str) -> None:
     assert "xla.Event" in migrated(f"import torch\n{line}\n")
+
+
+def test_a_stream_that_a_cuda_graph_is_captured_on_stays() -> None:
+    source = """import torch
+
+def capture(model, x):
+    stream = torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        model(x)
+        with torch.cuda.graph(graph):
+            y = model(x)
+    return graph, y
+"""
+    done = migrate(source.encode())
+    assert done.data.decode() == source
+    assert {"XLA123", "XLA901"} <= {f.code for f in done.left}

@@ -215,11 +215,18 @@ def _guards_nothing(script: ParsedFile, test: ast.expr) -> bool:
     return False
 
 
+_CAPTURES = frozenset(
+    f"torch.cuda.{name}"
+    for name in ("CUDAGraph", "graph", "graphs.CUDAGraph", "graphs.graph", "make_graphed_callables")
+)
+
+
 @once
 def stay(script: ParsedFile) -> bool:
-    """Return True if the file has a stream that cannot be removed, so that all of its stream code stays."""
+    """Return True if all stream code stays: a stream cannot be removed, or a CUDA graph captures what runs on it."""
     return any(
-        (
+        script.dotted(call.func, scope) in _CAPTURES
+        or (
             script.dotted(call.func, scope) in STREAMS
             and not goes(script, call)
             and is_needed(script, call)
