@@ -246,6 +246,7 @@ class Feeding:
             not self.is_device_loader(driver)
             and not uses_accelerate(self.script)
             and self.is_loader(loop, driver)
+            and not _only_moves(loop)
             and not _gives_loaders(loop.node)
             and not self._changes_a_list(loop, driver)
             and self._is_moved(loop, driver)
@@ -316,6 +317,12 @@ class Feeding:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in {"to", "cuda"} and self.batches.is_move(node):
                     yield node
+
+
+def _only_moves(loop: LoopEffects) -> bool:
+    """Return True for `[batch.to(device) for batch in batches]`, which keeps all batches, and computes nothing."""
+    is_a_list = not isinstance(loop.node, (ast.For, ast.AsyncFor, ast.While))
+    return is_a_list and loop.effects.isdisjoint({*TRAINING, FORWARD})
 
 
 def _gives_loaders(loop: ast.AST) -> bool:

@@ -437,3 +437,13 @@ def main(model, optimizer, dataset, device):
     train(model, optimizer, cycle(dataset, device))
 """
     assert "cycle" not in wrapped_elsewhere(engine)
+
+
+def test_a_list_of_moved_batches_is_no_loop_for_a_device_loader() -> None:
+    source = """
+        import torch
+
+        def prepare(model, batches, device):
+            return model.to(device), [batch.to(device=device) for batch in batches]
+        """
+    assert "MpDeviceLoader" not in migrated(source)
