@@ -52,9 +52,10 @@ import ast
 from collections.abc import Iterator
 
 from ...analysis.devices.map_locations import names_cuda
+from ...analysis.devices.specs import is_host
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
-from ...analysis.syntax import is_literal, keyword
+from ...analysis.syntax import keyword
 from ...edits import Replace
 from ...finding import Finding
 from ...rule import Rule
@@ -67,8 +68,13 @@ _MESSAGE = '`map_location` cannot name an XLA device: use "cpu"'
 @RULE.call("torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url")
 def state_dict(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     location = keyword(call, "map_location")
-    if location is not None and not is_literal(location, "cpu") and script.accelerated:
+    if location is not None and not _is_the_host(script, location) and script.accelerated:
         yield RULE.finding(script, call, _MESSAGE, Replace(location, '"cpu"'))
+
+
+def _is_the_host(script: Script, location: ast.expr) -> bool:
+    """Return True for "cpu", `torch.device("cpu")`, and a name of one."""
+    return is_host(script.only_value(location) or location)
 
 
 @RULE.call("torch.jit.load")

@@ -560,3 +560,15 @@ def test_what_is_taken_off_the_device_before_it_is_saved(entries: str, stays: bo
         f'    torch.save({entries}, "p.pt")\n'
     )
     assert ("    torch.save(" in after) is stays
+
+
+def test_downloads_to_a_name_of_the_cpu_are_not_reported() -> None:
+    source = """
+        import torch
+
+        def load(model, url):
+            place = torch.device("cpu")
+            model.load_state_dict(torch.hub.load_state_dict_from_url(url, map_location=place))
+            return model.cuda()
+        """
+    assert "map_location=place" in migrated(source)
