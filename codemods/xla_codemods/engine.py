@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from .analysis.by_hand.written import as_written_by_hand, undecided
 from .analysis.cuda_names import left_over
-from .analysis.devices.checks.on_xla import without_dead
+from .analysis.devices.checks.on_xla import without_dead, without_opened
 from .analysis.host_programs import without_training_on_the_host
 from .analysis.index import Index
 from .analysis.inference.library_types import VENDORED
@@ -34,6 +34,7 @@ _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
 _NATIVE = f"import {VENDORED}"  # of a file in the native style
 _DEFERRING = frozenset(rule.code for rule in RULES if rule.defers)
 _OF_WHAT_RUNS = frozenset(rule.code for rule in RULES if rule.of_what_runs)
+_TESTS = frozenset({"XLA102", "XLA107"})
 _FIRST = frozenset(rule.code for rule in RULES if rule.first)
 _MORE = 3  # rewritings behind the first
 
@@ -268,6 +269,7 @@ def _findings(script: Script, options: Options) -> list[Finding]:
     found = without_training_on_the_host(
         script, without_dead(script, found, _OF_WHAT_RUNS), _DISPATCH.of_any_training
     )
+    found = without_opened(found, script, _TESTS)
     found = as_written_by_hand(script, found, _DISPATCH.of_any_training)
     found = without_manual_steps(script, found, _OF_STEPS)
     if script.origin:

@@ -252,3 +252,80 @@ if torch.cuda.is_available():
     train(load("x.yaml"))
 """
     assert b"\nif xla.is_available():" in migrate(source.encode()).data
+
+
+_FUSED = "import torch\nimport triton\n\n@triton.jit\ndef _norm(x):\n    pass\n\ndef fused_norm(x):\n    _norm[(1,)](x)\n    return x\n"
+_GUARDS = {
+    "branch": "    if x.is_cuda:\n        return fused_norm(x)\n    return x / x.norm()\n",
+    "early": "    if x.device.type != 'cuda':\n        return x / x.norm()\n    return fused_norm(x)\n",
+    "choice": "    return fused_norm(x) if x.is_cuda else x / x.norm()\n",
+    "refusal": "    if x.device.type not in ('cuda', 'xpu'):\n        raise ValueError(x)\n    return fused_norm(x)\n",
+}
+
+
+@pytest.mark.parametrize("guard", _GUARDS)
+def test_a_guard_of_functions_that_another_module_defines_next_to_kernels_stays(guard: str) -> None:
+    source = (
+        f"import torch\nfrom ops import fused_norm\n\ndef forward(x):\n{_GUARDS[guard]}".encode()
+    )
+    files = {
+        "model.py": source,
+        "ops/__init__.py": b"from .norm import fused_norm\n",
+        "ops/norm.py": _FUSED.encode(),
+    }
+    project = Project(Modules(files), "model.py")
+    assert migrate(source, path="model.py", project=project).data == source
+
+
+def test_a_guard_of_an_extension_that_a_helper_loads_stays() -> None:
+    source = """import torch
+from util import load_extension
+ext = load_extension("embedding", ["embedding.cpp", "embedding.cu"])
+
+class TransE(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, entity):
+        if entity.device.type == "cuda":
+            forward = ext.transe_forward_cuda
+        else:
+            forward = ext.transe_forward_cpu
+        return forward(entity)
+"""
+    assert migrate(source.encode()).data.decode() == source
+
+
+_UNKNOWN_FACTS = """import torch
+
+def describe(x, device):
+    if {test}:
+        facts = torch.cuda.get_device_properties(device)
+        {moved}
+        return sum(getattr(facts, name) for name in dir(facts))
+    return 0
+"""
+
+
+def test_a_guard_of_code_that_fails_on_xla_without_a_fix_stays_and_says_why() -> None:
+    for test in ("x.is_cuda", "device.type == 'cuda'", "torch.cuda.is_available() and x.ndim"):
+        source = _UNKNOWN_FACTS.format(test=test, moved="del x")
+        found = {f.code: f for f in check(source.encode()) if f.line == 4}
+        (guard,) = found.values()
+        assert not guard.edits
+        assert "It is unchanged because line 5 fails on XLA" in guard.message
+
+
+def test_a_guard_of_code_that_moves_to_the_device_is_replaced_though_other_code_there_fails() -> (
+    None
+):
+    source = _UNKNOWN_FACTS.format(test="torch.cuda.is_available()", moved="x = x.cuda()")
+    assert "if xla.is_available():" in migrate(source.encode()).data.decode()
+
+
+def test_a_test_for_cuda_and_for_its_settings_of_tf32_stays() -> None:
+    source = """import torch
+
+def check(device):
+    if device.type == "cuda" and torch.backends.cudnn.allow_tf32:
+        raise ValueError("disable TF32")
+"""
+    assert migrate(source.encode()).data.decode() == source

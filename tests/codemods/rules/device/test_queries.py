@@ -501,8 +501,8 @@ def chunk(device, fast):
         ("if device.type != 'cuda':\n        return False", True),
         ("if not torch.cuda.is_available():\n        return None", True),
         ("if not fast or not torch.cuda.is_available():\n        return None", True),
-        ("if device.type != 'cuda':\n        return 1", False),
-        ("if device.type != 'cuda':\n        return", False),
+        ("if device.type != 'cuda':\n        return 1", True),
+        ("if device.type != 'cuda':\n        return", True),
         ("if device.type != 'cuda' and fast:\n        return None", False),
     ],
 )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ....finding import Finding
-from ....flow.conditions import before, is_excluded, truth
+from ....finding import ERROR, WARNING, Finding
+from ....flow.conditions import after, before, conditions, is_excluded, truth
 from ....flow.edges import sources
 from ....patterns import Pattern
 from ...nodes import NAMED, walk
 from ...parsed_file import ParsedFile
 from ...script import Script
 from ..availability import AVAILABLE
-from ..cuda_only.kernels import chooses_kernels, is_among_kernels, is_answered_by_the_hardware
+from ..cuda_only.kernels import (
+    chooses_kernels,
+    is_among_kernels,
+    is_answered_by_the_hardware,
+    moves,
+)
 
 # The names of tests for XLA in libraries and scripts; not `xla.is_available`, which is the runtime's.
 _TESTS_XLA = Pattern(
@@ -54,6 +59,49 @@ def without_dead(
         of_what_runs: codes that are no findings in code that XLA does not reach.
     """
     return [f for f in found if not _is_of_dead_code(script, f, f.code in of_what_runs)]
+
+
+def without_opened(found: list[Finding], script: Script, tests: frozenset[str]) -> list[Finding]:
+    """Return the findings; a test for CUDA keeps its text if code in its branch fails on XLA and has no fix.
+
+    A branch that moves something to the device is needed on XLA, too: its test is replaced.
+
+    Args:
+        found: the findings of the file.
+        script: the file.
+        tests: the codes of tests for CUDA.
+    """
+    replaced = {f.node for f in found if f.code in tests and f.edits}
+    fixed = {edit.node for finding in found for edit in finding.edits}
+    kept: dict[ast.AST, Finding] = {}
+    for finding in found if replaced else ():
+        if finding.severity == ERROR and not finding.edits and finding.node not in fixed:
+            for test, needed in conditions(script, finding.node, refusals=False):
+                own = [part for part in walk(test) if part in replaced]
+                if own and truth(test, lambda part: _before(part, replaced)) is (not needed):
+                    if not moves(script, _branch(script, test, finding.node)):
+                        kept |= dict.fromkeys(own, finding)
+    return [_kept(f, kept[f.node]) if f.node in kept else f for f in found]
+
+
+def _before(test: ast.expr, replaced: set[ast.AST]) -> bool | None:
+    """Return the result on XLA that one of the tests `replaced` has with its own text."""
+    if test not in replaced:
+        return None
+    return isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.NotEq, ast.NotIn))
+
+
+def _branch(script: Script, test: ast.expr, node: ast.AST) -> list[ast.stmt]:
+    """Return the statements that run with `node` if `test` lets it run."""
+    branch, around = script.statement(test), {node, *script.ancestors(node)}
+    blocks = [getattr(branch, "body", []), getattr(branch, "orelse", []), after(script, branch)]
+    return next((block for block in blocks if not around.isdisjoint(block)), [])
+
+
+def _kept(test: Finding, failing: Finding) -> Finding:
+    """Return the finding of a test that keeps its text because of another one."""
+    why = f"{test.message}. It is unchanged because line {failing.line} fails on XLA: change that line first"
+    return test._replace(message=why, edits=(), safety=None, severity=WARNING)
 
 
 def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bool:

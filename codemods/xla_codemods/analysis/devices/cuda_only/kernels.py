@@ -47,7 +47,7 @@ _HARDWARE = Pattern(
 # What stands next to a test for CUDA if it is about CUDA's own features: options, cuDNN, packages
 # with kernels (`fused_adam is not None`), and AMD's build, whose devices are called CUDA, too.
 _FEATURES = Pattern(
-    r"fp8|float8|cuda_?graph|\bcudnn\.(?:enabled|is_acceptable|is_available)"
+    r"fp8|float8|\b(?:cudnn|matmul)\.allow_tf32|cuda_?graph|\bcudnn\.(?:enabled|is_acceptable|is_available)"
     r"|(?:flash|flex)_?att|triton|xformers|mamba|selective_?scan|causal_?conv|liger|cuda_?(?:ext|kernel)|transformer_?engine|\b(?:has|have|with)_te\b"
     r"|(?:fused|apex|triton|kernel)\w* is not None|(?<!not torch\.)\bversion\.hip\b(?! is None)",
     re.IGNORECASE,
@@ -59,7 +59,9 @@ _SWITCH = Pattern(
     re.IGNORECASE,
 )
 # How a file gets the kernels that its autograd functions call.
-_LOADED = Pattern(r"cpp_extension|load_(?:cuda_)?kernels?\b|get_kernel\(|load_inline")
+_LOADED = Pattern(
+    r"cpp_extension|load_(?:cuda_)?kernels?\b|load_ext\w*\(|get_kernel\(|load_inline|\.cu[\"']"
+)
 _SERVICES = ("torch.cuda.", f"{RUNTIME}.")
 # Kernels that stand in the file itself, or are launched there.
 _DEFINED = Pattern(
@@ -67,7 +69,7 @@ _DEFINED = Pattern(
     re.MULTILINE,
 )
 # Kernels that are compiled when the program runs, and another library's that are chosen by a name.
-_COMPILED = Pattern(r"cpp_extension|load_inline|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
+_COMPILED = Pattern(r"cpp_extension|load_inline|nvml|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
 # Messages that refuse such code: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
 _REFUSED = Pattern(
     r"bitsandbytes|\bbnb\b|\bapex\b|awq|gptq|eetq|marlin|xformers|flash.?att|deepspeed|to quantize|quanti[sz]ation|cuda.?graph|triton"
@@ -194,7 +196,6 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
     """Return True if a branch, or what follows a branch that leaves, is for CUDA only."""
     rest = after(script, branch)
     text = _text(script, rest)
-    moves = _MOVES.search(_PROPERTIES.compiled.sub("", text)) is not None
     denied = denials(branch.test)
     if not branch.orelse and all(map(_adds_an_index, branch.body)):
         return True  # on XLA each process has one device, and its name needs no index
@@ -208,10 +209,13 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
     match branch.body[-1]:
         case ast.Raise() as refusal if _REFUSED.search(script.segment(refusal)):
             return True
-        case ast.Raise() if denied and not branch.orelse and not moves and _COMPILED.search(text):
-            return True
+        case ast.Raise() if denied and not branch.orelse and not moves(script, rest):
+            calls = [n for s in rest for n in walk(s) if isinstance(n, ast.Call)]
+            kernels = (_is_among_kernels_elsewhere(script, call) for call in calls)
+            if _COMPILED.search(text) or any(kernels):
+                return True
         case ast.Return() | ast.Continue() if leaves_the_rest(branch):
-            if _are_kernels(script, rest) or (_HARDWARE.search(text) and not moves):
+            if _are_kernels(script, rest) or (_HARDWARE.search(text) and not moves(script, rest)):
                 return True
     if denied and _are_kernels(script, branch.orelse):
         return True
@@ -220,6 +224,11 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
     if _has_an_alternative(branch) and _GRAPHS.search(_text(script, branch.body)):
         return not denied
     return _are_kernels(script, branch.body) or _hands_on(script, node, branch.body)
+
+
+def moves(script: ParsedFile, parts: Sequence[ast.stmt]) -> bool:
+    """Return True if `parts` move something to a device, so that XLA needs them."""
+    return _MOVES.search(_PROPERTIES.compiled.sub("", _text(script, parts))) is not None
 
 
 def _hands_on(script: ParsedFile, test: ast.expr, body: Sequence[ast.AST]) -> bool:
@@ -247,8 +256,7 @@ def _adds_an_index(statement: ast.stmt) -> bool:
 
 def leaves_the_rest(statement: ast.If) -> bool:
     """Return True for `if not torch.cuda.is_available(): return model(x)`."""
-    noes = denials(statement.test)
-    return not statement.orelse and bool(noes) and all(isinstance(no, ast.UnaryOp) for no in noes)
+    return not statement.orelse and bool(denials(statement.test))
 
 
 def is_answered_by_the_hardware(statement: ast.stmt) -> bool:
@@ -276,6 +284,8 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
         if _KERNELS.search("\n".join([text, *meant])):
             return True
         if any(is_of_an_engine(script.dotted(call.func)) for call in calls):
+            return True
+        if any(_is_among_kernels_elsewhere(script, call) for call in calls):
             return True
     if any(script.dotted(call.func) in _STREAMS for call in calls) and streams.stay(script):
         return True
@@ -315,6 +325,12 @@ def _searches_on_cuda(script: ParsedFile, function: ast.FunctionDef) -> bool:
     """Return True if the function calls an engine's own code for CUDA: `faiss.index_cpu_to_all_gpus`."""
     called = (script.dotted(node.func) for node in walk(function) if isinstance(node, ast.Call))
     return any(is_of_an_engine(name) and _OF_GPUS.search(name or "") for name in called)
+
+
+def _is_among_kernels_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True if `call` runs what another module defines next to kernels: `fused_norm(x)`."""
+    found = script.project.definition(script.dotted(call.func) or "")
+    return found is not None and bool(_DEFINED.search(script.project.modules.text(found[1])))
 
 
 def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
@@ -409,6 +425,8 @@ def _is_a_no(test: ast.expr) -> bool:
         case ast.UnaryOp(op=ast.Not()):
             return True
         case ast.Compare(ops=[ast.NotEq()], comparators=[ast.Constant(value="cuda")]):
+            return True
+        case ast.Compare(ops=[ast.NotIn()], comparators=[ast.Tuple() | ast.List() | ast.Set()]):
             return True
     return False
 
