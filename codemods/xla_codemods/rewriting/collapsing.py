@@ -1,7 +1,8 @@
 """Compound statements whose parts were removed become what they still mean, before anything is parsed with libcst.
 
 No block is left that does nothing: `if x: pass` goes with its test, `else: pass` goes, `if x: pass` with an `else` asks
-the opposite, and a `try` in which nothing is left that could fail gives way to what stands in its other blocks.
+the opposite, and a `try` in which nothing is left that could fail gives way to what stands in its other blocks. An empty
+`with torch.cuda.device(0):` goes, too.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class _Collapsing:
             return not node.orelse and self._empty(node.body) and _only_yields(node.iter)
         if isinstance(node, ast.Try):
             return self._empty([*node.body, *node.orelse, *node.finalbody])
+        if isinstance(node, ast.With):
+            return self._empty(node.body) and all(map(self._only_selects, node.items))
         return False
 
     def _only_answers(self, call: ast.Call) -> bool:
@@ -70,6 +73,13 @@ class _Collapsing:
             ):
                 is_docstring = all(isinstance(s, ast.Expr) and is_pure(s.value) for s in docstring)
                 return is_docstring and is_pure(answer)
+        return False
+
+    def _only_selects(self, item: ast.withitem) -> bool:
+        """True for `torch.cuda.device(0)`, which does nothing else."""
+        match item:
+            case ast.withitem(context_expr=ast.Call(func=func, args=given), optional_vars=None):
+                return self.script.dotted(func) == "torch.cuda.device" and all(map(is_pure, given))
         return False
 
     def _goes_with_branch(self, node: ast.AST) -> bool:

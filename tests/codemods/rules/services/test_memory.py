@@ -73,6 +73,7 @@ def test_a_record_that_cuda_alone_takes(test: str, severity: str) -> None:
     [
         ("gc.collect()\ntorch.cuda.empty_cache()", "gc.collect()"),
         ("torch.cuda.empty_cache(); f()", "f()"),
+        ("with torch.cuda.device(0):\n    torch.cuda.empty_cache()\nf()", "f()"),
         ("if torch.cuda.is_available():\n    torch.cuda.empty_cache()\nf()", "f()"),
         ("if big:\n    torch.cuda.empty_cache()\nelse:\n    f()", "if not big:\n    f()"),
         ("def free():\n    torch.cuda.empty_cache()", "def free():\n    pass"),
