@@ -130,3 +130,20 @@ def main(model, batches, optimizer):
     print("done")
 """
     assert ("xla.synchronize()" in migrated(source)) is stays
+
+
+def test_a_function_that_synchronises_for_its_callers_keeps_its_call() -> None:
+    source = """
+        import torch
+
+        def sync_device(serial, device):
+            if not serial:
+                torch.cuda.synchronize(device)
+
+        def train(model, batches, optimizer, device):
+            for x in batches:
+                model(x.to(device)).mean().backward()
+                optimizer.step()
+                sync_device(False, device)
+        """
+    assert "xla.synchronize(device)" in migrated(source)
