@@ -51,7 +51,7 @@ def late_default(script: Script, node: ast.expr, text: str) -> tuple[Edit, ...]:
     lines = f"if {name} is None:\n    {name} = {text}"
     return (
         Replace(node, "None"),
-        *_annotated(found.parameter),
+        *_annotated(script, found.parameter),
         InsertBefore(first_statement(found.function), lines),
     )
 
@@ -124,7 +124,7 @@ def _is_none(script: Script, node: ast.AST) -> bool:
     )
 
 
-def _annotated(parameter: ast.arg) -> Iterator[Edit]:
+def _annotated(script: Script, parameter: ast.arg) -> Iterator[Edit]:
     """Yield the edit that makes the annotation of `parameter` accept None."""
     annotation = parameter.annotation
     if annotation is None:
@@ -135,7 +135,9 @@ def _annotated(parameter: ast.arg) -> Iterator[Edit]:
     if isinstance(annotation, ast.Constant):
         yield Replace(annotation, f'"{annotation.value!s} | None"')
     else:
-        yield Replace(annotation, "{0} | None", (annotation,))
+        joined = isinstance(annotation, ast.BinOp)
+        text = f"{script.segment(annotation)} | None" if joined else "{0} | None"
+        yield Replace(annotation, text, () if joined else (annotation,))
 
 
 def first_statement(function: FunctionNode) -> ast.stmt:

@@ -119,3 +119,13 @@ def test_a_module_that_a_launching_program_loads_starts_no_device() -> None:
             constant, Options(), "settings.py", Project(Modules(found), "settings.py")
         ).data.decode()
         assert f"DEVICE = {expected}\n" in result
+
+
+def test_the_union_of_a_default_device_gets_none_without_brackets() -> None:
+    source = """
+        import torch
+
+        def make(shape, device: str | torch.device = "cuda"):
+            return torch.zeros(shape, device=device)
+        """
+    assert "device: str | torch.device | None = None" in migrated(source)
