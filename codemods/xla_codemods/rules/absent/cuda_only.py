@@ -19,13 +19,13 @@ Follow the finding. Unused imports are removed.
 
 ## Example
 
-```diff
- import torch
-+from xla_migrate import runtime as xla
+A test for CUDA is kept until the code that it guards can run on XLA:
 
--if torch.cuda.is_available():
-+if xla.is_available():
-     torch.cuda.current_blas_handle()  # XLA906
+```python
+import torch
+
+if torch.cuda.is_available():  # XLA102
+    torch.cuda.current_blas_handle()  # XLA906
 ```
 
 Imports that fail on an XLA host and are not used:

@@ -329,3 +329,48 @@ def check(device):
         raise ValueError("disable TF32")
 """
     assert migrate(source.encode()).data.decode() == source
+
+
+def test_a_guard_of_an_import_of_kernels_by_the_name_of_the_package_stays() -> None:
+    source = """def align(p):
+    if p.is_cuda:
+        p = p.contiguous()
+        from align_cuda_binding import align_cuda as run
+    else:
+        from align_cpu_binding import align_cpu as run
+    return run(p)
+"""
+    assert migrate(f"import torch\n{source}".encode()).data.decode() == f"import torch\n{source}"
+
+
+def test_a_guard_of_an_import_from_a_package_that_binds_kernels_stays() -> None:
+    source = b"""import torch
+
+def conv(x):
+    if torch.cuda.is_available():
+        try:
+            from layers.fast import FastConv
+            return FastConv(x)
+        except ImportError:
+            pass
+    return x
+"""
+    files = {
+        "model.py": source,
+        "layers/__init__.py": b"",
+        "layers/fast/__init__.py": b"from .fast import FastConv\n",
+        "layers/fast/fast.py": b"import fast_cuda\nimport torch\n\nclass FastConv:\n    pass\n",
+    }
+    project = Project(Modules(files), "model.py")
+    assert migrate(source, path="model.py", project=project).data == source
+
+
+def test_a_test_for_cuda_that_moves_other_tensors_to_the_host_stays() -> None:
+    source = """import torch
+
+def solve(costs, pack):
+    if not costs.is_cuda:
+        costs = costs.cpu()
+    return pack(costs)
+"""
+    assert migrate(source.encode()).data.decode() == source

@@ -29,7 +29,7 @@ from .wrapped import hands_to_a_package, wrapped_or_derived
 _KERNELS = Pattern(
     r"triton|flash_?attn|flash_attention|xformers|cpp_extension|CUDAExtension|load_inline|(?<![a-z])cupy|numba|tensorrt|CUDAExecution|onnxruntime-gpu|paddlepaddle|enable_use_gpu"
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)(?<!require)(?<!requires)(?<!check)(?<!ensure)(?<!assert)(?<!need)(?<!needs)_cuda\w*\("
-    r"|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
+    r"|\bfrom \w+_cuda\w* import|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
     r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']"
@@ -68,6 +68,7 @@ _DEFINED = Pattern(
     r"^\s*@(?:triton|helion|tilelang|cuda|numba\.cuda)\.(?:jit|kernel)\b|^\s*@(?:[\w.]+\.)?triton_op\b|\bwrap_triton\(|\w_kernel\w*\[.+\]\(",
     re.MULTILINE,
 )
+_BOUND = Pattern(r"^import \w+_cuda$", re.MULTILINE)
 # Kernels that are compiled when the program runs, and another library's that are chosen by a name.
 _COMPILED = Pattern(r"cpp_extension|load_inline|nvml|extra_cuda_cflags|\.cu[\"']|CUDAExecution")
 # Messages that refuse such code: `assert torch.cuda.is_available(), "CUDA required for bitsandbytes"`.
@@ -211,7 +212,7 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
             return True
         case ast.Raise() if denied and not branch.orelse and not moves(script, rest):
             calls = [n for s in rest for n in walk(s) if isinstance(n, ast.Call)]
-            kernels = (_is_among_kernels_elsewhere(script, call) for call in calls)
+            kernels = (_stands_among_kernels(script, script.dotted(call.func)) for call in calls)
             if _COMPILED.search(text) or any(kernels):
                 return True
         case ast.Return() | ast.Continue() if leaves_the_rest(branch):
@@ -219,6 +220,8 @@ def _branches(script: ParsedFile, node: ast.expr, branch: ast.If) -> bool:
                 return True
     if denied and _are_kernels(script, branch.orelse):
         return True
+    if denied and not branch.orelse and all(".cpu()" in script.segment(s) for s in branch.body):
+        return True  # what follows is for CUDA's tensors, and for the host's
     if is_chosen_in(script, branch, bool(denied)):
         return True
     if _has_an_alternative(branch) and _GRAPHS.search(_text(script, branch.body)):
@@ -285,7 +288,7 @@ def _are_kernels(script: ParsedFile, parts: Sequence[ast.stmt | ast.expr]) -> bo
             return True
         if any(is_of_an_engine(script.dotted(call.func)) for call in calls):
             return True
-        if any(_is_among_kernels_elsewhere(script, call) for call in calls):
+        if any(_stands_among_kernels(script, script.dotted(call.func)) for call in calls):
             return True
     if any(script.dotted(call.func) in _STREAMS for call in calls) and streams.stay(script):
         return True
@@ -327,10 +330,15 @@ def _searches_on_cuda(script: ParsedFile, function: ast.FunctionDef) -> bool:
     return any(is_of_an_engine(name) and _OF_GPUS.search(name or "") for name in called)
 
 
-def _is_among_kernels_elsewhere(script: ParsedFile, call: ast.Call) -> bool:
-    """Return True if `call` runs what another module defines next to kernels: `fused_norm(x)`."""
-    found = script.project.definition(script.dotted(call.func) or "")
-    return found is not None and bool(_DEFINED.search(script.project.modules.text(found[1])))
+def _stands_among_kernels(script: ParsedFile, dotted: str | None) -> bool:
+    """Return True if another module that defines, loads or binds kernels defines what `dotted` names."""
+    modules, path = script.project.modules, script.project.path
+    found = modules.locate(dotted, path) if dotted else None
+    if dotted is None or found is None or found[0] == path:
+        return False
+    defined = modules.defined(dotted, path)
+    text = modules.text(found[0] if defined is None else defined[1])
+    return any(pattern.search(text) for pattern in (_LOADED, _DEFINED, _BOUND))
 
 
 def _orders_streams(script: ParsedFile, part: ast.AST) -> bool:
@@ -345,15 +353,11 @@ def _imports_kernels(script: ParsedFile, node: ast.AST) -> bool:
     """Return True if `node` imports a module of the project that compiles or loads kernels."""
     if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return False
-    modules, path = script.project.modules, script.project.path
     for alias in node.names:
         home = script.index.scope(node).find(alias.asname or alias.name.partition(".")[0])
-        for binding in home[1] if home is not None else ():
-            found = modules.locate(binding.dotted, path) if binding.node is node else None
-            if found is not None and found[0] != path:
-                text = modules.text(found[0])
-                if _LOADED.search(text) or _DEFINED.search(text):
-                    return True
+        bound = [each.dotted for each in (home[1] if home else ()) if each.node is node]
+        if any(_stands_among_kernels(script, dotted) for dotted in bound):
+            return True
     return False
 
 
