@@ -85,6 +85,26 @@ def _sources(file: File, node: ast.expr) -> Sequence[ast.expr]:
     return []
 
 
+def known_sources(
+    file: File, node: ast.Name, joining: tuple[type[ast.operator], ...] = ()
+) -> list[ast.expr]:
+    """Return all expressions whose value the name `node` may have; none if it may have another value.
+
+    `joining`: operators that join a value with the one before, as `mask |= other` does.
+    """
+    found: list[ast.expr | None] = []
+    for binding in file.reaching(node):
+        function = file.function(binding.node) if binding.how == "parameter" else None
+        if function is not None:
+            found += [p or binding.value for p in _passed(file, node.id, function)] or [None]
+        elif isinstance(binding.node, ast.AugAssign):
+            found.append(binding.value if isinstance(binding.node.op, joining) else None)
+        else:
+            found += _bound(file, node, binding) or [None]
+    known = [value for value in found if value is not None]
+    return known if len(known) == len(found) else []
+
+
 def uses(file: File, node: ast.expr) -> list[ast.expr]:
     """Return the expressions of the file that may have the value of `node`: the inverse of `sources`."""
     found = dict.fromkeys(_near(file, node))
@@ -122,9 +142,14 @@ def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
             *passed,
             *(e for each in mapped(file, function) for e in _elements(file, each, (ITERATED,))),
         ]
+    given = (*_passed(file, node.id, function), binding.value)
+    return [value for value in given if value is not None]
+
+
+def _passed(file: File, name: str, function: FunctionNode) -> list[ast.expr | None]:
+    """Return what each call of the file passes for the parameter `name` of `function`, or None."""
     calls = (*every_call(file, function), *prepared(file, function))
-    given = (argument(file, node.id, function, call) for call in calls)
-    return [value for value in (*given, binding.value) if value is not None]
+    return [argument(file, name, function, call) for call in calls]
 
 
 def _in_other_functions(file: File, node: ast.Name) -> list[Binding]:

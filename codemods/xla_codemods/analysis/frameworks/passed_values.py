@@ -8,14 +8,14 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...flow.closure import reach, trace
+from ...flow.closure import reach, trace, without_fault
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
 from ..devices.checks.on_xla import is_guarded
 from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..projects.passed_arguments import option
-from ..syntax import class_values, keyword
+from ..syntax import class_values, is_literal, keyword
 from .arguments import asks_runtime
 
 
@@ -102,32 +102,31 @@ def is_only_given(
     """True if the value `node`, of a variable or of a dictionary's entry `name`, goes to nothing but arguments `name` (None:
     `**`) of calls that are one of `takes`: changing it changes nothing else.
     """
-    child, parent = node, script.parent(node)
-    while isinstance(parent, ast.IfExp) and parent.test is not child:
-        child, parent = parent, script.parent(parent)
-    argument = name
-    match parent:
-        case ast.Dict() if any(
-            value is child and isinstance(key, ast.Constant) and key.value == name
-            for key, value in zip(parent.keys, parent.values)
-        ):
-            child, parent, argument = parent, script.parent(parent), None
-        case ast.keyword(arg=given) if given == name:
-            call = script.parent(parent)
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "dict" and not call.args:
-                child, parent, argument = call, script.parent(call), None
-    match parent:
-        case ast.keyword(arg=given) if given == argument:
-            call = script.parent(parent)
-            return isinstance(call, ast.Call) and takes(call)
-        case ast.Assign(targets=[ast.Name() as target], value=value) if value is child:
-            is_field = isinstance(script.parent(parent), ast.ClassDef)
+    return without_fault([(node, name)], lambda place: _receivers(script, *place, takes))
+
+
+def _receivers(
+    script: ParsedFile, node: ast.expr, name: str | None, takes: Callable[[ast.Call], bool]
+) -> list[tuple[ast.expr, str | None]] | None:
+    """Return where `node` goes, each with its name there; None if that is no argument `name` of a call of `takes`."""
+    match script.parent(node):
+        case ast.IfExp(test=test) as choice if test is not node:
+            return [(choice, name)]
+        case ast.Dict(keys=keys, values=values) as made if node in values:
+            return [(made, None)] if is_literal(keys[values.index(node)], name) else None
+        case ast.keyword(arg=given) as argument if given == name:
+            match script.parent(argument):
+                case ast.Call(func=ast.Name(id="dict"), args=[]) as options:
+                    return [(options, None)]
+                case ast.Call() as call:
+                    return [] if takes(call) else None
+        case ast.Assign(targets=[ast.Name() as target]) as statement:
             others = [n for n, _ in script.index.names(target.id) if n is not target]
-            if is_field or script.is_imported_elsewhere(target.id):
-                return False
             is_bound_once = all(isinstance(n.ctx, ast.Load) for n in others)
-            return is_bound_once and all(is_only_given(script, n, argument, takes) for n in others)
-    return False
+            is_field = isinstance(script.parent(statement), ast.ClassDef)
+            if is_bound_once and not is_field and not script.is_imported_elsewhere(target.id):
+                return [(other, name) for other in others]
+    return None
 
 
 def field_values(definition: ast.ClassDef) -> list[tuple[str, ast.expr]]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
-from ....flow.calls import passed
 from ....flow.closure import ends
+from ....flow.edges import known_sources
 from ....patterns import Pattern
-from ...bindings import Binding
 from ...nodes import walk
 from ...parsed_file import ParsedFile
 from ...syntax import assigned, keyword, name_of
@@ -144,7 +143,6 @@ _STARTS = ("spawn", "start_processes", "launch")
 _VARIABLE = Pattern(r"(?:^|_)RANK$|^SLURM_(?:PROCID|LOCALID)$")
 _ASKS = Pattern(r"environ|getenv|env", re.IGNORECASE)
 _FIRST = ast.Name("rank", ast.Load())  # what a started process gets as its first argument
-_UNKNOWN = ast.Name("?", ast.Load())
 
 
 class RankNames:
@@ -178,7 +176,7 @@ def _is_of_one(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value in (0, -1, None)
 
 
-def _sources(script: ParsedFile, value: ast.expr) -> list[ast.expr]:
+def _sources(script: ParsedFile, value: ast.expr) -> Sequence[ast.expr]:
     """Return what `value` comes from; nothing for a rank, and for other expressions."""
     match value:
         case ast.Call(func=ast.Name(id="int"), args=[inner]):
@@ -187,29 +185,18 @@ def _sources(script: ParsedFile, value: ast.expr) -> list[ast.expr]:
             return [body, orelse]
         case ast.Attribute(attr=name) if not named_as_a_rank(value):
             return script.cached(_assigned)[name]
-        case ast.Name() if not named_as_a_rank(value) and value is not _UNKNOWN:
-            return [s for b in script.bindings(value) for s in _given(script, value, b)]
+        case ast.Name() if not named_as_a_rank(value):
+            return [_FIRST] if _is_started(script, value) else known_sources(script, value)
     return []
 
 
-def _given(script: ParsedFile, name: ast.Name, binding: Binding) -> list[ast.expr]:
-    """Return the values that `binding` gives `name`."""
-    home = script.index.scope(name).find(name.id)
-    function = home[0].function if home is not None else None
-    if binding.how == "assign":
-        return [binding.part or _UNKNOWN]
-    if binding.how != "parameter" or function is None:
-        return [_UNKNOWN]
-    if function.args.args[:1] == [binding.node] and _is_started(script, function.name):
-        return [_FIRST]
-    return [given or _UNKNOWN for given in passed(script, function, name.id)] or [_UNKNOWN]
-
-
-def _is_started(script: ParsedFile, function: str) -> bool:
-    """Return True if a function of that name is started in several processes."""
+def _is_started(script: ParsedFile, name: ast.Name) -> bool:
+    """Return True if `name` is the first parameter of a function that is started in several processes."""
     calls = (call for start in _STARTS for call, _ in script.index.calls_of(start))
-    started = (call.args[0] if call.args else keyword(call, "fn") for call in calls)
-    return any(isinstance(first, ast.Name) and first.id == function for first in started)
+    given = (call.args[0] if call.args else keyword(call, "fn") for call in calls)
+    started = {each.id for each in given if isinstance(each, ast.Name)}
+    functions = (script.function(b.node) for b in script.reaching(name) if b.how == "parameter")
+    return any(f.name in started and f.args.args[0].arg == name.id for f in functions if f)
 
 
 def _assigned(script: ParsedFile) -> defaultdict[str, list[ast.expr]]:

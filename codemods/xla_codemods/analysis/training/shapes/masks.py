@@ -7,14 +7,12 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from ....flow.calls import passed
 from ....flow.closure import all_ends, ends, without_fault
 from ....flow.containers import held
-from ....flow.edges import sources
+from ....flow.edges import known_sources, sources
 from ...devices.specs import last_name
 from ...inference.values import ACCEL, NONE, TENSOR
 from ...nodes import walk
-from ...scopes import Binding
 from ...script import Script
 from ...syntax import keyword, name_of
 from ..tensors.device_tensors import may_be_read
@@ -24,6 +22,7 @@ _METHODS = frozenset(
     "bool eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne".split()
 )
 _OF_ELEMENTS = frozenset({"abs", "float", "long", "sign"})
+_JOINING = (ast.BitAnd, ast.BitOr, ast.BitXor)
 _ASKING = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 
 
@@ -53,25 +52,10 @@ def _mask_parts(script: Script, node: ast.expr) -> Sequence[ast.expr]:
         case ast.Subscript(value=whole) | ast.Attribute(value=whole, attr="T" | "data" | "mT"):
             return [whole]
         case ast.Name():
-            bindings = script.reaching(node)
-            values = [_whole(binding) for binding in bindings]
-            if all(binding.how == "parameter" for binding in bindings):
-                values = passed(script, script.function(node), node.id)
-            if all(binding.how == "for" for binding in bindings):
-                values = [*sources(script, node)]
-            known = [value for value in values if value is not None]
-            return known if len(known) == len(values) else []
+            return known_sources(script, node, _JOINING)
         case ast.Attribute():
             return sources(script, node)
     return []
-
-
-def _whole(binding: Binding) -> ast.expr | None:
-    """Return the value that `binding` assigns, or combines with the mask before: `done |= token == eos`."""
-    match binding.node:
-        case ast.AugAssign(op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), value=value):
-            return value
-    return binding.whole
 
 
 def _is_truth(script: Script, node: ast.expr) -> bool:
@@ -210,9 +194,7 @@ def _truth_values(script: Script, node: ast.expr) -> list[ast.expr] | None:
 def _values(script: Script, node: ast.Name | ast.Attribute) -> list[ast.expr] | None:
     """Return the values that `node` may have; None if one is not written out."""
     if isinstance(node, ast.Name):
-        reaching = script.reaching(node)
-        values = [b.value for b in reaching if b.how == "assign" and not b.path and b.value]
-        return values if values and len(values) == len(reaching) else None
+        return known_sources(script, node) or None
     values = [statement.value for statement, _ in script.index.assignments(ast.unparse(node))]
     for call, _ in script.index.calls_of("register_buffer"):
         match call.args:
