@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from ....flow.closure import ends
-from ....flow.edges import known_sources
+from ....flow.edges import known_sources, sources
 from ....patterns import Pattern
 from ...nodes import walk
 from ...parsed_file import ParsedFile
-from ...syntax import assigned, keyword, name_of
+from ...syntax import keyword, name_of
 
 _RANK = Pattern(
     r"(?:^|_)rank$|^get_(?:global_|local_)?rank$|^(?:local_)?process_index$|^global_ordinal$",
@@ -181,10 +180,10 @@ def _sources(script: ParsedFile, value: ast.expr) -> Sequence[ast.expr]:
     match value:
         case ast.Call(func=ast.Name(id="int"), args=[inner]):
             return [inner]
-        case ast.IfExp(body=body, orelse=orelse):
-            return [body, orelse]
-        case ast.Attribute(attr=name) if not named_as_a_rank(value):
-            return script.cached(_assigned)[name]
+        case ast.IfExp():
+            return sources(script, value)
+        case ast.Attribute() if not named_as_a_rank(value):
+            return sources(script, value)
         case ast.Name() if not named_as_a_rank(value):
             return [_FIRST] if _is_started(script, value) else known_sources(script, value)
     return []
@@ -197,19 +196,6 @@ def _is_started(script: ParsedFile, name: ast.Name) -> bool:
     started = {each.id for each in given if isinstance(each, ast.Name)}
     functions = (script.function(b.node) for b in script.reaching(name) if b.how == "parameter")
     return any(f.name in started and f.args.args[0].arg == name.id for f in functions if f)
-
-
-def _assigned(script: ParsedFile) -> defaultdict[str, list[ast.expr]]:
-    """Return what is assigned to attributes, by their last names: `args.rank, args.gpu = 0, 0`."""
-    found: defaultdict[str, list[ast.expr]] = defaultdict(list)
-    for node, _ in script.index.of(ast.Assign):
-        for one, value in (
-            pair for target in node.targets for pair in assigned(target, node.value)
-        ):
-            for part in one.elts if isinstance(one, ast.Tuple) else [one]:
-                if isinstance(part, ast.Attribute):
-                    found[part.attr].append(value)
-    return found
 
 
 def rank_names(script: ParsedFile) -> RankNames:
