@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from ....flow.calls import passed
-from ....flow.closure import reach
+from ....flow.closure import ends
+from ....flow.edges import known_sources, sources
 from ....patterns import Pattern
-from ...bindings import Binding
 from ...inference.values import ACCELERATOR
 from ...nodes import walk
 from ...script import Script
-from ...syntax import keyword, name_of, root_of, unparsed, walk_body
+from ...syntax import is_literal, keyword, name_of, root_of, unparsed, walk_body
 from ..training import Loop
 from .deferral import Deferral
 
@@ -35,7 +34,6 @@ TRACKERS = frozenset(
 # Libraries whose objects train: only these methods log.
 _TRAINERS = frozenset({"accelerate", "lightning", "lightning_fabric"})
 _LOG_METHODS = frozenset({"log", "log_dict", "log_images"})
-_FOLLOWED = (ast.Attribute, ast.Call, ast.IfExp, ast.Name, ast.Subscript)
 _TENSORBOARD = "torch.utils.tensorboard"
 _ENDING = frozenset({"close", "end", "end_run", "end_training", "finish", "stop"})
 
@@ -272,54 +270,32 @@ def _root(dotted: str) -> str:
 
 def _makers(script: Script, node: ast.expr) -> set[str]:
     """What `node` is, or is made by, by dotted names; an empty one for what is not known. None of them for `None`."""
-    start: list[ast.expr | None] = [node]
-    reached = reach(start, lambda value: _sources(script, value))
-    return {name for value in reached for name in _names_of(script, value)}
+    made = ends([node], lambda value: _sources(script, value))
+    return {_maker(script, value) for value in made if not is_literal(value, None)}
 
 
-def _names_of(script: Script, value: ast.expr | None) -> Iterator[str]:
-    """Yield the dotted name of `value`, or an empty one if `value` is not known."""
-    if value is None:
-        yield ""
-    elif (dotted := script.dotted(value)) is not None:
-        yield dotted
-    elif _is_accelerator(script, value):
-        yield "accelerate.Accelerator"
-    elif isinstance(value, ast.Constant):
-        if value.value is not None:
-            yield ""
-    elif not isinstance(value, _FOLLOWED):
-        yield ""
+def _maker(script: Script, value: ast.expr) -> str:
+    is_accelerator = _is_accelerator(script, value)
+    return script.dotted(value) or ("accelerate.Accelerator" if is_accelerator else "")
 
 
-def _sources(script: Script, value: ast.expr | None) -> Sequence[ast.expr | None]:
-    """Return what `value` comes from; nothing for a name of a library, None for an unknown."""
-    if value is None or script.dotted(value) is not None or _is_accelerator(script, value):
-        return ()
+def _sources(script: Script, value: ast.expr) -> Sequence[ast.expr]:
+    """Return what `value` comes from; nothing for a name of a library, and if a caller may pass something else."""
+    if _maker(script, value):
+        return []
     match value:
         case ast.Call(func=source) | ast.Subscript(value=source):
-            return (source,)
-        case ast.IfExp(body=body, orelse=other):
-            return body, other
-        case ast.Attribute(attr=name, value=ast.Name(id="self")):
-            stores = map(script.parent, script.index.stores(name))
-            return [getattr(statement, "value", None) for statement in stores] or (None,)
-        case ast.Attribute(value=owner):
-            return (owner,)
+            return [source]
+        case ast.Attribute(value=owner) if name_of(owner) != "self":
+            return [owner]
         case ast.Name():
-            bindings = script.bindings(value)
-            return [made for binding in bindings for made in _bound(script, binding)] or (None,)
-    return ()
+            bindings = script.reaching(value)
+            entered = [b.part for b in bindings if b.how == "with" and b.part is not None]
+            taking = [script.function(b.node) for b in bindings if b.how == "parameter"]
+            is_open = any(script.is_imported_elsewhere(f.name) for f in taking if f is not None)
+            return entered or ([] if is_open else known_sources(script, value))
+    return sources(script, value)
 
 
 def _is_accelerator(script: Script, value: ast.expr) -> bool:
     return isinstance(value, (ast.Name, ast.Attribute)) and script.value(value).has(ACCELERATOR)
-
-
-def _bound(script: Script, binding: Binding) -> Sequence[ast.expr | None]:
-    """Return what `binding` binds; of a parameter what the calls in this file give."""
-    if binding.how == "parameter":
-        function = script.parents[script.parents[binding.node]]
-        is_open = script.is_imported_elsewhere(getattr(function, "name", ""))
-        return (None,) if is_open else passed(script, function, getattr(binding.node, "arg", ""))
-    return (binding.part if binding.how in {"assign", "with"} else None,)
