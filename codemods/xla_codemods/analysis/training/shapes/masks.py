@@ -194,7 +194,9 @@ def _truth_values(script: Script, node: ast.expr) -> list[ast.expr] | None:
 def _values(script: Script, node: ast.Name | ast.Attribute) -> list[ast.expr] | None:
     """Return the values that `node` may have; None if one is not written out."""
     if isinstance(node, ast.Name):
-        return known_sources(script, node) or None
+        reaching = script.reaching(node)
+        values = [b.value for b in reaching if b.how == "assign" and not b.path and b.value]
+        return values if values and len(values) == len(reaching) else None
     values = [statement.value for statement, _ in script.index.assignments(ast.unparse(node))]
     for call, _ in script.index.calls_of("register_buffer"):
         match call.args:
