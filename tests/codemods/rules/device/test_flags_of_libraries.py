@@ -44,6 +44,10 @@ ASKED = "torch.cuda.is_available()"
         f'options = {{"gpu": {ASKED}}}\nfaiss.Kmeans(8, 4, **options)',
         "def near(index):\n    return faiss.index_cpu_to_all_gpus(index)\nif x.is_cuda:\n    index = near(index)",
         'def fit(device="cuda"):\n    return xgboost.train({"device": device}, data)\nfit("cuda:1")',
+        "def on_gpu(x):\n    return x.is_cuda\nclusters = faiss.Kmeans(8, 4, gpu=on_gpu(x))",
+        'params = dict(dict(device="cuda"))\nmodel = xgboost.train(params, data)',
+        f"class K:\n    def __init__(self):\n        self.gpu = {ASKED}\n"
+        "    def fit(self):\n        options = dict(gpu=self.gpu)\n        faiss.Kmeans(8, 4, **options)",
     ],
 )
 def test_a_choice_for_a_library_without_torch_stays(line: str) -> None:
