@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeGuard
 
 from ..patterns import Pattern
@@ -65,6 +65,19 @@ def root_of(node: ast.expr, *kinds: type[ast.AST]) -> ast.expr:
     while isinstance(node, kinds or ast.Attribute):
         node = node.value  # type: ignore[attr-defined]
     return node
+
+
+def below(node: ast.expr, names: Collection[str] = ("data", "detach")) -> ast.expr:
+    """Return `x` of `x.detach().data`: what is below methods without arguments, and `data`, among `names`."""
+    while True:
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=inner, attr=name), args=[])
+                | ast.Attribute(value=inner, attr="data" as name)
+            ) if name in names:
+                node = inner
+            case _:
+                return node
 
 
 def imported_modules(node: ast.AST) -> list[str]:

@@ -90,7 +90,7 @@ from collections.abc import Iterator
 from ...analysis.inference.values import HOST, PARAMETERS
 from ...analysis.scopes import ITERATED, Scope
 from ...analysis.script import Script
-from ...analysis.syntax import unparsed
+from ...analysis.syntax import below, unparsed
 from ...analysis.training.unmoved_modules import is_as_made
 from ...edits import Replace
 from ...finding import WARNING, Finding
@@ -119,7 +119,7 @@ def copied(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
 
 def _is_an_entry(script: Script, node: ast.expr, scope: Scope) -> bool:
     """`shadow[name]`, a whole entry of a collection that is no module's state: of tensors beside the parameters."""
-    match _bare(node):
+    match below(node):
         case ast.Subscript(value=collection, slice=index):
             part_of_it = isinstance(index, (ast.Slice, ast.Tuple))
             of_state = _owner_of_state(script, collection, scope) is not None
@@ -142,21 +142,9 @@ def _is_being_made(script: Script, node: ast.AST) -> bool:
     return all(f is not None and f.name == "__init__" and script.is_in_a_module(f) for f in around)
 
 
-def _bare(node: ast.expr) -> ast.expr:
-    """`p` of `p.data` and `p.detach()`."""
-    while True:
-        match node:
-            case ast.Attribute(value=inner, attr="data"):
-                node = inner
-            case ast.Call(func=ast.Attribute(value=inner, attr="detach"), args=[]):
-                node = inner
-            case _:
-                return node
-
-
 def _is_kept(script: Script, node: ast.expr) -> bool:
     """`self.kept[name]`: an entry of a collection that the file fills with copies on the device."""
-    node = _bare(node)
+    node = below(node)
     if not isinstance(node, ast.Subscript) or isinstance(node.slice, (ast.Slice, ast.Tuple)):
         return False
     text = ast.unparse(node.value)
@@ -182,7 +170,7 @@ def _without_clone(node: ast.expr) -> ast.expr:
 
 def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
     """True if `node` is a parameter or buffer of a module as it is: `p`, `p.data`, `state[name]`."""
-    match _bare(node):
+    match below(node):
         case ast.Name() as name:
             return _iterates_parameters(script, name, scope)
         case ast.Subscript(value=state, slice=index):
@@ -196,7 +184,7 @@ def _is_parameter(script: Script, node: ast.expr, scope: Scope) -> bool:
 
 def _is_fetched(node: ast.expr) -> bool:
     """`getattr(module, name)`, which is a buffer if it is copied to from one."""
-    match _bare(node):
+    match below(node):
         case ast.Call(func=ast.Name(id="getattr"), args=[_, _]):
             return True
     return False

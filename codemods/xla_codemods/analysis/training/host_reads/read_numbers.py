@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 from ...nodes import walk
 from ...script import Script
-from ...syntax import keyword
+from ...syntax import below, keyword
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.losses import losses
 
 _PASSING = frozenset({"cpu", "detach", "numpy"})
-_OF_A_LOSS = frozenset({"clone", "cpu", "detach", "mean", "sum"})
+_OF_A_LOSS = frozenset({"clone", "cpu", "data", "detach", "mean", "sum"})
 _GIVING_REALS = frozenset({"exp", "float", "log", "mean", "norm", "sigmoid", "sqrt", "std", "var"})
 _REDUCING = frozenset({"mean", "sum"})
 
@@ -73,16 +73,7 @@ def _number_around(script: Script, read: ast.Call) -> ast.Call | None:
 
 def is_of_a_loss(script: Script, node: ast.expr) -> bool:
     """True if `node` is a loss, which has no integers: `loss`, `loss.data`, `loss.detach()`, `loss.mean()`."""
-    while True:
-        match node:
-            case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[]):
-                if name not in _OF_A_LOSS:
-                    return False
-                node = owner
-            case ast.Attribute(attr="data", value=owner):
-                node = owner
-            case _:
-                break
+    node = below(node, _OF_A_LOSS)
     function = script.function(node)
     return isinstance(node, ast.Name) and any(
         isinstance(loss, ast.Name) and loss.id == node.id and script.function(loss) is function
@@ -121,10 +112,9 @@ def tensor_of(number: ast.Call) -> ast.expr:
 
 
 def _below(node: ast.expr, passing: Collection[str]) -> ast.expr:
-    """Return `loss` of `loss.data.cpu()`: the expression below methods that are `passing` the values on."""
+    """Return `loss` of `loss.cpu().data.numpy()`, and `loss.data` of `loss.data.cpu()`."""
+    node = below(node, passing)
     match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=inner), args=[]) if name in passing:
-            return _below(inner, passing)
         case ast.Attribute(attr="data", value=ast.Call() as inner):
             return _below(inner, passing)
     return node

@@ -10,7 +10,7 @@ from ....edits import Replace
 from ....flow.closure import ends
 from ...nodes import walk
 from ...script import Script
-from ...syntax import keyword, name_of
+from ...syntax import below, keyword, name_of
 from .masks import is_same_mask, made_of
 
 _REDUCTIONS = frozenset({"mean", "sum"})
@@ -133,7 +133,7 @@ def _compared(script: Script, selection: ast.expr) -> ast.expr | None:
 def _operands(compared: ast.expr, selection: ast.expr) -> dict[ast.Subscript, ast.expr]:
     """Return the selections that are compared; none if something else than them and numbers is."""
     sides = (each for each in _sides(compared)[1] if not isinstance(each, ast.Constant))
-    found = [*map(_without_methods, sides)]
+    found = [below(side, _BY_ELEMENT) for side in sides]
     selections = {chosen: each for each in found if (chosen := _chosen(each)) is not None}
     this = _chosen(selection)
     if len(selections) < len(found) or this is None:
@@ -161,7 +161,7 @@ def whole_loss(script: Script, selection: ast.expr) -> tuple[str, Replace] | Non
         isinstance(part, (ast.Starred, ast.Subscript)) for k in call.keywords for part in walk(k)
     ):
         return None  # a weight for each selected row
-    output, target = (_without_methods(argument) for argument in call.args)
+    output, target = (below(argument, _BY_ELEMENT) for argument in call.args)
     if not (isinstance(output, ast.Subscript) and isinstance(target, ast.Subscript)):
         return None
     if selection not in (output, target) or not is_same_mask(output, target):
@@ -190,19 +190,15 @@ def _keeps_elements(call: ast.Call) -> bool:
     return isinstance(value, ast.Constant) and value.value == "none"
 
 
-def _without_methods(node: ast.expr) -> ast.expr:
-    """Return `y[mask]` of `y[mask].long()`."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name, value=owner), args=[], keywords=[]):
-            return _without_methods(owner) if name in _BY_ELEMENT else node
-    return node
-
-
 def _with_methods(script: Script, node: ast.expr) -> ast.expr:
     """Return `y[mask].long()`, around `y[mask]`."""
     around = script.parent(node)
     call = script.parent(around) if isinstance(around, ast.Attribute) else None
-    if not isinstance(call, ast.Call) or call.func is not around or _without_methods(call) is call:
+    if (
+        not isinstance(call, ast.Call)
+        or call.func is not around
+        or below(call, _BY_ELEMENT) is call
+    ):
         return node
     return _with_methods(script, call)
 

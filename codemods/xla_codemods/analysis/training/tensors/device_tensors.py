@@ -29,7 +29,7 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...scopes import Binding
 from ...script import Script
-from ...syntax import identifiers, name_of, root_of, statements, unparsed
+from ...syntax import below, identifiers, name_of, root_of, statements, unparsed
 from .beside_losses import is_computed_beside, is_computed_from_a_forward
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
@@ -334,22 +334,9 @@ def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:
     else:
         bindings = [b for b in script.reaching(node) if not b.path]
         found = [_returned_losses(script, binding.value) for binding in bindings]
-    values = [_with_gradients(value) for values in found for value in values]
+    values = [v and below(v) for values in found for v in values]
     known: list[ast.expr] = [v for v in values if isinstance(v, (ast.Name, ast.Attribute))]
     return known if all(found) and len(known) == len(values) else []
-
-
-def _with_gradients(node: ast.expr | None) -> ast.expr | None:
-    """Return `loss` of `loss.data` and `loss.detach()`."""
-    while True:
-        match node:
-            case (
-                ast.Attribute(value=loss, attr="data")
-                | ast.Call(func=ast.Attribute(value=loss, attr="detach"), args=[])
-            ):
-                node = loss
-            case _:
-                return node
 
 
 def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | None]:
