@@ -14,13 +14,12 @@ from typing import NamedTuple
 from ..analysis.scopes import FunctionNode, Scope
 from ..analysis.syntax import (
     CALLED_AS_INSTANCE,
-    argument_for,
     name_of,
     names_given,
     parameters,
     unparsed,
 )
-from .calls import File, Nodes, functions_of_module, methods
+from .calls import File, Nodes, argument, functions_of_module, methods, others
 from .closure import reach
 from .iterables import iterable_of
 
@@ -91,7 +90,7 @@ def _by_method(file: File) -> Mapping[str, list[CallByText]]:
             found.setdefault(name, []).append(CallByText(call, call))
     for runner in _runners(file):
         for call in _calls(file, runner.function):
-            match _argument(file, runner, call):
+            match argument(file, runner.parameter, runner.function, call):
                 case ast.Constant(value=str(text)):
                     method = runner.prefix + text + runner.suffix
                     found.setdefault(method, []).append(
@@ -156,13 +155,11 @@ def _passed_lists(file: File, function: FunctionNode, name: str) -> Iterator[ast
     owner, calls = file.parent(function), _calls(file, function)
     if isinstance(owner, ast.ClassDef) and function.name == "__init__":
         calls = [call for call, _ in file.index.calls_of(owner.name)]
-    skips_self = _skips_self(file, function)
     for call in calls:
         if function.args.vararg is not None and function.args.vararg.arg == name:
-            yield from call.args[len(function.args.args) - skips_self :]
-        elif any(name == each.arg for each in parameters(function)):
-            given = argument_for(name, function, call, skip_self=skips_self)
-            yield from () if given is None else (given,)
+            yield from others(file, function, call)
+        elif (given := argument(file, name, function, call)) is not None:
+            yield given
 
 
 def _by_call(file: File) -> Mapping[ast.Call, list[str]]:
@@ -186,7 +183,7 @@ def _runners(file: File) -> list[_Runner]:
 
     def around(runner: _Runner) -> Iterator[_Runner]:
         for call in _calls(file, runner.function):
-            given = _argument(file, runner, call)
+            given = argument(file, runner.parameter, runner.function, call)
             for outer in (
                 _runner(file, given, _passed(file, call, runner)) if given is not None else ()
             ):
@@ -255,33 +252,21 @@ def _calls(file: File, function: FunctionNode) -> list[ast.Call]:
     return [call for name in sorted(names) for call, _ in file.index.calls_of(name)]
 
 
-def _argument(file: File, runner: _Runner, call: ast.Call) -> ast.expr | None:
-    """Return what `call` passes for the name of the method."""
-    skips_self = _skips_self(file, runner.function)
-    return argument_for(runner.parameter, runner.function, call, skip_self=skips_self)
-
-
-def _skips_self(file: File, function: FunctionNode) -> bool:
-    return isinstance(file.parent(function), ast.ClassDef)
-
-
 def _passed(file: File, call: ast.Call, runner: _Runner) -> ast.Call:
     """Return `runner.inner` with the arguments of `call` in place of the parameters of its function."""
     function, inner = runner.function, runner.inner
-    skips_self = _skips_self(file, function)
-    plain = [arg.arg for arg in function.args.args][skips_self:]
+    plain = [arg.arg for arg in function.args.args]
     spread = function.args.vararg.arg if function.args.vararg is not None else ""
 
-    def filled(argument: ast.expr) -> list[ast.expr]:
-        match argument:
+    def filled(given: ast.expr) -> list[ast.expr]:
+        match given:
             case ast.Starred(value=ast.Name(id=name)) if name == spread:
-                return call.args[len(plain) :]
+                return others(file, function, call)
             case ast.Name(id=name) if name in plain:
-                given = argument_for(name, function, call, skip_self=skips_self)
-                return [given or argument]
-        return [argument]
+                return [argument(file, name, function, call) or given]
+        return [given]
 
-    args = [given for argument in inner.args for given in filled(argument)]
+    args = [each for given in inner.args for each in filled(given)]
     keywords = [ast.keyword(k.arg, filled(k.value)[0]) for k in inner.keywords if k.arg]
     if function.args.kwarg is not None:
         keywords += [k for k in call.keywords if k.arg not in plain]

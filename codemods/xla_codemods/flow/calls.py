@@ -9,7 +9,14 @@ from typing import Any, Protocol, TypeVar
 from ..analysis.bindings import Binding
 from ..analysis.nodes import FUNCTIONS
 from ..analysis.scopes import FunctionNode, Scope
-from ..analysis.syntax import CALLED_AS_INSTANCE, argument_for, name_of, names_given, parameters
+from ..analysis.syntax import (
+    CALLED_AS_INSTANCE,
+    argument_for,
+    is_static,
+    name_of,
+    names_given,
+    parameters,
+)
 
 # Decorators that make a function dispatch to the implementations registered for it.
 _DISPATCHING = frozenset({"singledispatch", "singledispatchmethod"})
@@ -179,6 +186,12 @@ def argument(file: File, name: str, function: FunctionNode, call: ast.Call) -> a
     """Return what `call` passes to the parameter `name` of `function`."""
     is_method = isinstance(file.parent(function), ast.ClassDef)
     return argument_for(name, function, call, skip_self=is_method)
+
+
+def others(file: File, function: FunctionNode, call: ast.Call) -> list[ast.expr]:
+    """Return what `call` passes for the parameter `*args` of `function`."""
+    is_bound = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
+    return call.args[len(function.args.posonlyargs) + len(function.args.args) - is_bound :]
 
 
 def receivers(file: File, function: FunctionNode) -> list[ast.Call]:

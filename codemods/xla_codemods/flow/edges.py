@@ -11,7 +11,6 @@ from ..analysis.scopes import FunctionNode
 from ..analysis.syntax import (
     assigned,
     dict_entries,
-    is_static,
     keyword,
     name_of,
     parameters,
@@ -33,6 +32,7 @@ from .calls import (
     lambdas,
     mapped,
     named,
+    others,
     owner_of,
     prepared,
     properties,
@@ -195,9 +195,8 @@ def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:
         if binding.node is arguments.kwarg:
             found += [keyword(call, key) for call in every_call(file, function)]
         elif binding.node is arguments.vararg and not key:
-            is_bound = isinstance(file.parent(function), ast.ClassDef) and not is_static(function)
-            first = len(arguments.posonlyargs) + len(arguments.args) - is_bound
-            found += [a for call in every_call(file, function) for a in call.args[first:]]
+            calls = every_call(file, function)
+            found += [value for call in calls for value in others(file, function, call)]
     return [value for value in found if value is not None]
 
 
