@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ...flow.calls import outer_calls
-from ...flow.closure import all_ends, reach
+from ...flow.closure import all_ends, reach, without_fault
 from ...flow.conditions import conditions
 from ...flow.containers import ANY, held
 from ...flow.edges import sources
@@ -271,78 +271,56 @@ _READS = frozenset({"get", "keys", "values", "items", "copy"})
 
 
 def written_options(script: Script, node: ast.expr) -> list[_Option] | None:
-    """The options in `node`, which stands behind `**`, or None where others may be among them.
+    """Return the options in `node`, which follows `**`, or None if it may have others.
 
-    A literal, or a name that is one wherever it is bound, is added to by constant keys, and goes nowhere else.
+    A literal, or a name that is one wherever it is bound, gets only constant keys, and is passed to nothing else.
     """
-    own = _written_out(node)
-    if own is not None:
-        return own
-    bindings = script.bindings(node)
-    if not bindings or not isinstance(node, ast.Name):
-        return None
     options: list[_Option] = []
-    for binding in bindings:
-        written = _written_out(binding.value) if binding.how == "assign" else None
-        if written is None or binding.path:
-            return None
-        options += written
-    for use in script.index.reads(node):
-        added = _added(use, script.parents)
-        if added is None:
-            return None
-        options += added
-    return options
+
+    def parts(each: ast.expr) -> Sequence[ast.expr] | None:
+        """Return the dictionaries that `each` has the options of, besides its own."""
+        entries: list[tuple[ast.expr | None, ast.expr]]
+        match each:
+            case ast.IfExp():
+                return sources(script, each)
+            case ast.Name():
+                found = [binding.whole for binding in script.bindings(each)]
+                for use in script.index.reads(each) if found else ():
+                    found += _added(script, use)
+                known = [part for part in found if part is not None]
+                return known if known and len(known) == len(found) else None
+            case ast.Dict(keys=keys, values=values):
+                entries = [*zip(keys, values)]
+            case ast.Call(func=ast.Name(id="dict"), args=args, keywords=given):
+                named = [(ast.Constant(k.arg) if k.arg else None, k.value) for k in given]
+                entries = [*((None, argument) for argument in args), *named]
+            case _:
+                return None
+        own = [(text, value) for key, value in entries if (text := text_of(key)) is not None]
+        options.extend(own)
+        others = [value for key, value in entries if key is None]
+        return others if len(own) + len(others) == len(entries) else None
+
+    return options if without_fault([node], parts) else None
 
 
-def _written_out(node: ast.expr | None) -> list[_Option] | None:
-    """`{"a": 1}`, `dict(a=1)`."""
-    match node:
-        case ast.Dict(keys=keys, values=values):
-            names = [k.value if isinstance(k, ast.Constant) else None for k in keys]
-            pairs = [(n, v) for n, v in zip(names, values) if isinstance(n, str)]
-            return pairs if len(pairs) == len(keys) else None
-        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
-            given = [(k.arg, k.value) for k in keywords if k.arg is not None]
-            return given if len(given) == len(keywords) else None
-        case ast.IfExp(body=body, orelse=orelse):
-            branches = _written_out(body), _written_out(orelse)
-            return None if None in branches else [o for b in branches for o in b or ()]
-    return None
-
-
-def _added(use: ast.Name, parents: Mapping[ast.AST, ast.AST]) -> list[_Option] | None:
-    """Return what one use of the dictionary adds to it; None if it may be anything."""
-    parent = parents[use]
-    above = parents.get(parent)
-    match parent, above:
-        case ast.keyword(arg=None), _:
+def _added(script: Script, use: ast.Name) -> list[ast.expr | None]:
+    """Return the dictionaries that one use of a dictionary adds to it, or None among them if it may add anything."""
+    parent = script.parent(use)
+    match parent, script.parent(parent) if parent is not None else None:
+        case (ast.keyword(arg=None) | ast.Compare(), _):
             return []
-        case ast.Compare(), _:
-            return []
-        case ast.Subscript(slice=ast.Constant(value=str(key))), _ if parent.value is use:
-            if isinstance(parent.ctx, ast.Load):
-                return []
-            if isinstance(above, ast.Assign) and above.targets == [parent]:
-                return [(key, above.value)]
-        case ast.Attribute(attr=name), ast.Call(func=func) if func is parent:
-            if name in _READS:
-                return []
-            if name == "update":
-                return _updated(above)
-            if name == "setdefault" and len(above.args) == 2:
-                first, value = above.args
-                if (text := text_of(first)) is not None:
-                    return [(text, value)]
-    return None
-
-
-def _updated(call: ast.Call) -> list[_Option] | None:
-    """What `update({"a": 1}, b=2)` adds."""
-    options: list[_Option] = []
-    given = [*call.args, *(k.value for k in call.keywords if k.arg is None)]
-    for written in map(_written_out, given):
-        if written is None:
-            return None
-        options += written
-    return options + [(k.arg, k.value) for k in call.keywords if k.arg is not None]
+        case ast.Subscript(slice=ast.Constant(value=str())) as entry, around if entry.value is use:
+            if isinstance(around, ast.Assign) and around.targets == [entry]:
+                return [ast.Dict([entry.slice], [around.value])]
+            return [] if isinstance(entry.ctx, ast.Load) else [None]
+        case ast.Attribute(attr=name), ast.Call(args=args, keywords=given, func=func) if (
+            func is parent
+        ):
+            match name, args:
+                case "update", _:
+                    return [ast.Call(ast.Name("dict"), args, given)]
+                case "setdefault", [key, value]:
+                    return [ast.Dict([key], [value])]
+            return [] if name in _READS else [None]
+    return [None]
