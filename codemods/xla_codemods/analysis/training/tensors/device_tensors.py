@@ -8,6 +8,7 @@ from functools import partial
 from ....flow.calls import passed
 from ....flow.closure import all_ends, ends
 from ....flow.containers import elements, held
+from ....flow.edges import known_sources
 from ....flow.iterables import iterable_of
 from ...frameworks.accelerator import uses_accelerate
 from ...frameworks.hooks import called_in_steps
@@ -29,7 +30,7 @@ from ...loops import is_called_a_model
 from ...nodes import walk
 from ...scopes import Binding
 from ...script import Script
-from ...syntax import below, identifiers, name_of, root_of, statements, unparsed
+from ...syntax import below, identifiers, name_of, returned, root_of, unparsed
 from .beside_losses import is_computed_beside, is_computed_from_a_forward
 from .computed import computing, gives_one_tensor, is_state
 from .given import is_of_a_batch
@@ -328,23 +329,17 @@ def _given_losses(script: Script, node: ast.expr) -> list[ast.expr]:
         script, node
     ):
         return []
-    found: list[list[ast.expr | None]]
-    if [b.how for b in script.bindings(node)] == ["parameter"]:
-        found = [[value] for value in passed(script, script.function(node), node.id)]
-    else:
-        bindings = [b for b in script.reaching(node) if not b.path]
-        found = [_returned_losses(script, binding.value) for binding in bindings]
-    values = [v and below(v) for values in found for v in values]
-    known: list[ast.expr] = [v for v in values if isinstance(v, (ast.Name, ast.Attribute))]
-    return known if all(found) and len(known) == len(values) else []
+    found = [_losses_in(script, below(value)) for value in known_sources(script, node)]
+    return [loss for several in found for loss in several] if all(found) else []
 
 
-def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | None]:
-    """Return what the closure of `optimizer.step(closure)` returns, which is what the step returns."""
-    if (
-        not isinstance(step, ast.Call)
-        or script.training.step(step, script.index.scope(step)) is None
-    ):
+def _losses_in(script: Script, step: ast.expr) -> list[ast.expr]:
+    """Return a name itself; of `optimizer.step(closure)` what the closure returns, which is what the step returns."""
+    if isinstance(step, (ast.Name, ast.Attribute)):
+        return [step]
+    if not isinstance(step, ast.Call):
+        return []
+    if script.training.step(step, script.index.scope(step)) is None:
         return []
     for given in (*step.args, *(k.value for k in step.keywords)):
         match given:
@@ -353,7 +348,9 @@ def _returned_losses(script: Script, step: ast.expr | None) -> list[ast.expr | N
             case _:
                 continue
         if isinstance(function, ast.FunctionDef):
-            return [n.value for n in statements(function.body) if isinstance(n, ast.Return)]
+            values = [below(value) for value in returned(function)]
+            known = [v for v in values if isinstance(v, (ast.Name, ast.Attribute))]
+            return [*known] if len(known) == len(values) else []
     return []
 
 
