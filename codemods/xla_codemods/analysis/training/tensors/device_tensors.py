@@ -186,22 +186,16 @@ def _assigned_in_a_hook(script: Script, node: ast.expr, value: Value) -> list[as
     """Return what `node` is assigned, where a framework trains: `loss = outputs.loss`; nothing if it may be another value."""
     if value.kinds or script.function(node) not in called_in_steps(script):
         return []
-    reaching = script.reaching(node) if isinstance(node, ast.Name) else []
-    assigned = [b.whole for b in reaching if b.whole is not None]
-    is_known = len(assigned) == len(reaching) and not any(map(_is_on_host, assigned))
-    return assigned if is_known else []
+    assigned = known_sources(script, node) if isinstance(node, ast.Name) else []
+    return [] if any(map(_is_on_host, assigned)) else assigned
 
 
 def _computed_of_what_is_handed(script: Script, node: ast.expr, value: Value) -> list[ast.expr]:
     """Return what the name `node` is computed from by an operator: `priorities = errors.abs() + 1e-5`."""
-    reaching = script.reaching(node) if isinstance(node, ast.Name) and not value.kinds else []
-    wholes: list[ast.expr] = [
-        b.whole
-        for b in reaching
-        if isinstance(b.whole, (ast.BinOp, ast.Call))
-        and not any(isinstance(part, ast.expr) and _is_on_host(part) for part in walk(b.whole))
-    ]
-    return wholes if len(wholes) == len(reaching) else []
+    known = known_sources(script, node) if isinstance(node, ast.Name) and not value.kinds else []
+    parts = [part for each in known for part in walk(each) if isinstance(part, ast.expr)]
+    is_computed = all(isinstance(each, (ast.BinOp, ast.Call)) for each in known)
+    return known if is_computed and not any(map(_is_on_host, parts)) else []
 
 
 def _is_on_host(node: ast.expr) -> bool:
