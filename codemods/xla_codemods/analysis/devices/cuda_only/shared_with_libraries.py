@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ....flow.closure import ends
+from ....flow.conditions import conditions
 from ....flow.edges import sources
 from ...inference.library_types import is_foreign
 from ...inference.values import ACCEL, DEVICE, HOST
@@ -83,19 +84,12 @@ def _variables(node: ast.expr) -> Iterator[ast.expr]:
 
 def _is_guarded(script: ParsedFile, read: ast.expr) -> bool:
     """Return True for `read if torch.cuda.is_available() else "cpu"`, and for `read and torch.cuda.is_available()`."""
-    for _, around in script.upward(read):
-        match around:
-            case ast.IfExp(test=test):
-                tests = [test]
-            case ast.BoolOp(op=ast.And(), values=tests):
-                pass
-            case ast.UnaryOp():
-                continue
-            case _:
-                return False
-        if any(_asks(script, test) == "torch.cuda.is_available" for test in tests):
-            return True
-    return False
+    statement = script.statement(read)
+    tests = (test for test, needed in conditions(script, read, refusals=False) if needed)
+    return any(
+        _asks(script, test) == "torch.cuda.is_available" and script.statement(test) is statement
+        for test in tests
+    )
 
 
 def _asks(script: ParsedFile, node: ast.expr) -> str | None:

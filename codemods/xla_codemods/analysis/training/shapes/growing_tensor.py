@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from ....flow.calls import calls_by_name, outer_calls
 from ....flow.closure import ends, reach
+from ....flow.conditions import conditions
 from ....flow.edges import unpacked, uses
 from ....patterns import Pattern
 from ...inference.values import ACCEL, HOST
@@ -188,14 +189,12 @@ def _is_of_one_step(script: Script, call: ast.Call) -> bool:
 def _is_once(script: Script, call: ast.Call, loop: ast.AST) -> bool:
     """True if it is done in one turn: `if index == self.start:`, of what the loop counts."""
     counted = identifiers(loop.target) if isinstance(loop, ast.For) else set()
-    for child, around in script.upward(call):
-        if around is loop:
-            return False
-        if isinstance(around, ast.If) and child in around.body:
-            match around.test:
-                case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                    if any(isinstance(n, ast.Name) and n.id in counted for n in (left, right)):
-                        return True
+    for test, needed in conditions(script, call, refusals=False):
+        match test:
+            case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]) if needed:
+                is_counted = any(getattr(side, "id", "") in counted for side in (left, right))
+                if is_counted and loop in script.ancestors(test):
+                    return True
     return False
 
 

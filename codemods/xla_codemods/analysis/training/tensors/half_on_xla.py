@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ....edits import Replace
+from ....flow.conditions import conditions
 from ....patterns import Pattern
 from ...devices.availability import asks_availability
 from ...devices.checks.flags import is_flag, is_question, questions_of
@@ -60,13 +61,10 @@ def chosen_for_cuda_alone(script: Script) -> Iterator[tuple[ast.expr, list[Repla
 
 def is_for_cuda_alone(script: Script, node: ast.expr) -> bool:
     """Return True if a test for CUDA, which is False on XLA, chooses the float16 value `node`."""
-    for child, choice in script.upward(node):
-        if isinstance(choice, (ast.If, ast.IfExp)) and child is not choice.test:
-            tests = (part for part in walk(choice.test) if isinstance(part, ast.expr))
-            tests = (part for part in tests if is_question(script, part) and _stays(script, part))
-            if any(node in half_chosen_by(script, test) for test in tests):
-                return True
-    return False
+    tests = (test for test, _ in conditions(script, node, refusals=False))
+    parts = (part for test in tests for part in walk(test) if isinstance(part, ast.expr))
+    questions = (part for part in parts if is_question(script, part) and _stays(script, part))
+    return any(node in half_chosen_by(script, question) for question in questions)
 
 
 def _chosen(script: Script) -> Iterator[HalfOnXla]:
