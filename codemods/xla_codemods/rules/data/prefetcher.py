@@ -61,20 +61,24 @@ XLA401
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ...analysis.inference.values import DEVICE_LOADER
 from ...analysis.nodes import walk
 from ...analysis.scopes import Scope
 from ...analysis.script import Script
+from ...analysis.syntax import name_of
 from ...edits import Replace
 from ...finding import WARNING, Finding
+from ...patterns import Pattern
 from ...rule import Rule
 
 RULE = Rule("XLA404", "prefetcher", severity=WARNING, words=("stream",))
 
 # What a class has that hands batches out.
 _FEEDS = frozenset({"__iter__", "__next__", "next", "preload", "prefetch"})
+_MOVES = Pattern(r"^to$|cuda|device|gpu|move|send|transfer", re.IGNORECASE)
 _STREAMS = frozenset({"torch.cuda.Stream", "torch.cuda.stream"})
 
 
@@ -87,6 +91,8 @@ def prefetcher(script: Script, node: ast.ClassDef, scope: Scope) -> Iterator[Fin
     calls = [n for n in walk(node) if isinstance(n, ast.Call)]
     if not any(script.dotted(call.func) in _STREAMS for call in calls):
         return
+    if not any(_MOVES.search(name_of(call.func)) for call in calls):
+        return  # an iterator over indices
     for call in calls:
         if not (isinstance(call.func, ast.Name) and call.func.id == "iter" and len(call.args) == 1):
             continue

@@ -79,7 +79,7 @@ def test_headers(setup: str, move: str, after: str) -> None:
 def test_a_class_that_hands_nothing_out_is_no_prefetcher() -> None:
     source = (
         "import torch\nclass Tests:\n    def test_a(self, sampler):\n        list(iter(sampler))\n"
-        "    def test_b(self):\n        torch.cuda.Stream()\n"
+        "    def test_b(self):\n        torch.cuda.Stream()\n        self.batch = self.batch.cuda()\n"
     )
     assert "XLA404" not in [code for _, code in findings(source)]
     assert "XLA404" in [code for _, code in findings(source.replace("test_b", "__next__"))]
@@ -445,5 +445,20 @@ def test_a_list_of_moved_batches_is_no_loop_for_a_device_loader() -> None:
 
         def prepare(model, batches, device):
             return model.to(device), [batch.to(device=device) for batch in batches]
+        """
+    assert "MpDeviceLoader" not in migrated(source)
+
+
+def test_an_iterator_over_indices_with_streams_gets_no_device_loader() -> None:
+    source = """
+        import torch
+
+        class Epoch:
+            def __init__(self, batches):
+                self.order = iter(batches)
+                self.streams = [torch.cuda.Stream() for _ in range(2)]
+
+            def __next__(self):
+                return next(self.order)
         """
     assert "MpDeviceLoader" not in migrated(source)
