@@ -125,7 +125,10 @@ def rng_state(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         device = call.args[at]
     if device is not None:
         value = device.value if isinstance(device, ast.keyword) else device
-        if script.devices.is_current(value) or script.devices.spec(value) is not None:
+        spec = script.devices.spec(value)
+        if spec is not None and isinstance(spec.ordinal, ast.expr):
+            edits.append(Replace(value, "{0}", (spec.ordinal,)))  # each device has its own state
+        elif script.devices.is_current(value) or spec is not None:
             edits.append(DropArgument(call, device))
     yield RULE.finding(script, call, _MESSAGE.format(name), *edits)
 

@@ -193,3 +193,14 @@ def test_a_loaders_worker_does_not(name: str, first: str, start: str) -> None:
     result = migrated(SPAWNED.format(name=name, first=first, start=start))
     assert "    torch.manual_seed(args.seed)\n" in result
     assert "xla.manual_seed" not in result
+
+
+def test_the_state_of_each_of_several_devices_is_set() -> None:
+    source = """
+        import torch
+
+        def load(states):
+            for number, state in enumerate(states):
+                torch.cuda.set_rng_state(state, f"cuda:{number}")
+        """
+    assert "xla.set_rng_state(state, number)" in migrated(source)
