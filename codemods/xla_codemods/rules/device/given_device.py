@@ -162,6 +162,7 @@ from collections.abc import Iterator
 
 from ...analysis.devices.availability import asks_availability
 from ...analysis.devices.checks.flags import is_member
+from ...analysis.devices.cuda_only.flags_of_libraries import is_of_a_simulator
 from ...analysis.devices.given.elsewhere import (
     is_filled,
     is_from_elsewhere,
@@ -173,6 +174,7 @@ from ...analysis.devices.given.spread import devices_in_spread_settings
 from ...analysis.devices.specs import (
     device_argument,
     is_device_name,
+    last_name,
     leaves,
     named_like_a_device,
 )
@@ -324,6 +326,7 @@ def named(script: Script, assign: ast.Assign, scope: Scope) -> Iterator[Finding]
     ]
     if not parts or len(assign.targets) != 1:  # before anything is evaluated
         return
+    parts = [part for part in parts if not is_of_a_simulator(last_name(part) or "")]
     chosen = isinstance(assign.value, ast.IfExp) and asks_availability(script, assign.value.test)
     if not (chosen or script.devices.is_device(assign.targets[0])):
         return

@@ -235,3 +235,33 @@ def test_modules_whose_functions_call_each_other_end_the_search() -> None:
         "b.py": b"import faiss, a\ndef g(gpu):\n    a.f(gpu)\n",
     }
     check(files["a.py"], Options(), "a.py", Project(Modules(files), "a.py"))
+
+
+def test_a_setting_for_the_device_of_a_simulator_is_not_converted() -> None:
+    source = """import torch
+from hydra import compose
+
+def make(tasks, model):
+    cfg = compose(config_name="config")
+    sim_device = cfg.sim_device
+    model.to(torch.device("cuda"))
+    return tasks["ant"](sim_device=sim_device)
+"""
+    assert "sim_device = cfg.sim_device" in migrate(source.encode()).data.decode()
+
+
+def test_a_flag_for_a_search_on_all_gpus_stays() -> None:
+    source = """import torch
+
+class Index:
+    def __init__(self, options):
+        import faiss
+        self.faiss = faiss
+        self.use_gpu = options["gpu"] and torch.cuda.is_available()
+
+    def train(self, x):
+        if self.use_gpu:
+            self.index = self.faiss.index_cpu_to_all_gpus(self.index)
+        self.index.train(x)
+"""
+    assert migrate(source.encode()).data.decode() == source

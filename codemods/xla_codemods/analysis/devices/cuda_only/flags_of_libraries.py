@@ -56,6 +56,11 @@ def library_given(script: ParsedFile, test: ast.expr, *, may_be_named: bool = Tr
     return _library(_Place(script, test), may_be_named)
 
 
+def is_of_a_simulator(name: str) -> bool:
+    """Return True if a device that is called `name` is a simulator's."""
+    return _OF_SIMULATORS.search(name) is not None
+
+
 def is_for_a_simulator(script: ParsedFile, device: ast.expr) -> bool:
     """Return True if all that is done with `device` is `simulator.make(sim_device=device)`, of a foreign library."""
     library = _library(_Place(script, device, is_chosen=True))
@@ -212,7 +217,7 @@ def _foreign(place: _Place) -> str | None:
     name = (given.arg or place.key) if isinstance(given, ast.keyword) else ""
     is_flag = _FLAG.search(name) is not None and not place.is_chosen
     is_known = library in _KNOWN or library.startswith("torch")
-    return library if (is_flag or _OF_SIMULATORS.search(name)) and not is_known else None
+    return library if (is_flag or is_of_a_simulator(name)) and not is_known else None
 
 
 def _is_used_elsewhere(place: _Place) -> bool:

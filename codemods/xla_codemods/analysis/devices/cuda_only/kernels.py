@@ -31,7 +31,7 @@ _KERNELS = Pattern(
     r"|torch\.ops\.(?!aten)|_kernels?\b|cuda_(?:ext|kernel|obj)|(?<!is)(?<!to)(?<!use)(?<!init)(?<!require)(?<!requires)(?<!check)(?<!ensure)(?<!assert)(?<!need)(?<!needs)_cuda\w*\("
     r"|\bfrom \w+_cuda\w* import|get_device_capability|get_arch_list|is_current_stream_capturing|sync_debug_mode|CUDAGraph|cuda\.graph\b|make_graphed|nvml"
     r"|cuda\.(?:nccl|comm)\.|memory_snapshot|_record_memory|_dump_snapshot|cuda\.(?:utilization|temperature|power_draw)|peer\("
-    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|gesvd|\bgels"
+    r"|(?-i:[a-z]Cuda\()|CudaKernel|(?:CUDA|GPU|XPU) kernels|philox|transformer_engine|mamba_ssm|causal_conv1d|selective_scan|cusolver|\bindex_cpu_to_(?:all_)?gpus?\b|gesvd|\bgels"
     r"|(?<!attr)\(torch\.cuda[,)]|, ?torch\.cuda[,)]|\b(?:Int8Params|FP4Params|Params4bit)\b|\bout_dtype=|\bmulti_tensor_\w+\(|data_ptr\(\) %|extra_cuda_cflags|\.cu[\"']|[\"']gpu_hist[\"']"
     r"|\b(?:BitsAndBytes|GPTQ|Awq|Eetq|Aqlm|Hqq)Config\(|[\"']nsight[\"']|\bn(?:sys|vprof)\b",
     re.IGNORECASE,
