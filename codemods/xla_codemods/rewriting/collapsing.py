@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from ..analysis.nodes import FUNCTIONS, walk
 from ..analysis.parsed_file import ParsedFile
+from ..analysis.scopes import Binding
 from ..analysis.syntax import is_elif, is_pure
-from ..edits import DropBranch, Edit, ReplaceStatement, Unwrap, remove, removed
+from ..edits import DropArgument, DropBranch, Edit, ReplaceStatement, Unwrap, remove, removed
 
 
 def collapsed(edits: list[Edit], script: ParsedFile) -> list[Edit]:
@@ -22,12 +24,12 @@ def collapsed(edits: list[Edit], script: ParsedFile) -> list[Edit]:
 
 class _Collapsing:
     def __init__(self, edits: list[Edit], script: ParsedFile) -> None:
-        self.edits = edits
         self.script = script
-        self.gone = removed(edits)
+        self.edits = [*edits, *map(remove, self._unread(edits))]
+        self.gone = removed(self.edits)
         self.given = set(self.gone)
         self.unwrapped = {e.node: e for e in edits if isinstance(e, Unwrap)}
-        self.replaced = {e.node for e in edits if isinstance(e, (ReplaceStatement, Unwrap))}
+        self.replaced = {e.node for e in self.edits if isinstance(e, (ReplaceStatement, Unwrap))}
 
     def run(self) -> list[Edit]:
         work = list(self.gone)
@@ -42,6 +44,23 @@ class _Collapsing:
             if block not in self.gone and block not in self.replaced:
                 edits += self._reduced(block)
         return [e for e in edits if not (_removes(e) and self._goes_with_branch(e.node))]
+
+    def _unread(self, edits: list[Edit]) -> Iterator[ast.stmt]:
+        """Yield the assignments to local names that only the arguments read which `edits` drop: `device_ids = [rank]`."""
+        dropped = [n for e in edits if isinstance(e, DropArgument) for n in walk(e.argument)]
+        for bindings in dict.fromkeys(
+            tuple(self.script.bindings(n)) for n in dropped if _is_read(n)
+        ):
+            match bindings:
+                case [Binding(node=ast.Assign(targets=[ast.Name(id=name)], value=value) as kept)]:
+                    home = self.script.index.scope(kept)
+                    reads = self.script.index.reads_of(home, name)
+                    is_local = isinstance(home.node, FUNCTIONS)
+                    if is_local and set(reads) <= set(dropped) and is_pure(value, self._asks_cuda):
+                        yield kept
+
+    def _asks_cuda(self, call: ast.Call) -> bool:
+        return self.script.dotted(call.func) == "torch.cuda.current_device"
 
     def _empty(self, block: list[ast.stmt]) -> bool:
         """True if nothing is left of `block`."""
@@ -117,6 +136,10 @@ class _Collapsing:
             yield DropBranch(node, "orelse")
         if node.finalbody and not finally_:
             yield DropBranch(node, "finalbody") if node.handlers else Unwrap(node)
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
 
 
 def _only_yields(node: ast.expr) -> bool:

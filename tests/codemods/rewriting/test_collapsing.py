@@ -219,3 +219,32 @@ def empty_cache(device, kind, x):
 )  # fmt: skip
 def test_tests_for_other_kinds_stand_for_themselves(head: str, rest: str, left: str) -> None:
     assert left in migrated(BY_KIND.format(head=head, rest=rest))
+
+
+_WRAPPED = """
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+def wrap(model, rank, several):
+    {assigned}
+    return DistributedDataParallel(model.cuda(), device_ids=chosen){used}
+"""
+
+
+@pytest.mark.parametrize(
+    ("assigned", "used", "goes"),
+    [
+        ("chosen = [rank]", "", True),
+        ("chosen = None if several else [rank]", "", True),
+        ("chosen = [torch.cuda.current_device()]", "", True),
+        ("chosen = [rank]", ", chosen", False),
+        ("chosen = rank()", "", False),
+        ("chosen = [rank]\n    chosen = chosen or None", "", False),
+    ],
+)
+def test_a_local_name_that_only_a_removed_argument_reads_goes(
+    assigned: str, used: str, goes: bool
+) -> None:
+    after = migrated(_WRAPPED.format(assigned=assigned, used=used))
+    assert "device_ids" not in after
+    assert ("chosen = " not in after) is goes
