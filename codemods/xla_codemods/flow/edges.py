@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..analysis.bindings import ITERATED, Binding
 from ..analysis.nodes import FUNCTIONS
@@ -41,6 +41,7 @@ from .calls import (
     wrappers,
 )
 from .class_bodies import of_class_body
+from .closure import reach
 from .iterables import gives_elements, iterable_of
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp)
@@ -125,8 +126,9 @@ def unpacked(file: File, node: ast.expr) -> Iterator[tuple[ast.Name, tuple[int, 
 def _bound(file: File, node: ast.Name, binding: Binding) -> list[ast.expr]:
     """Return what `binding` gives the name `node`."""
     if binding.how == "assign":
-        value = binding.whole
-        return [] if value is None else [value]
+        if binding.whole is None and isinstance(binding.value, ast.Call):
+            return _elements(file, binding.value, binding.path)
+        return [] if binding.whole is None else [binding.whole]
     if binding.how == "for":
         return _elements(file, binding.value, binding.path)
     if binding.how == "with" and isinstance(binding.value, ast.Call):
@@ -179,9 +181,20 @@ def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> li
             taken = [element] if path[0] == ITERATED else []
         case ast.Call() if path[0] == ITERATED:
             taken = _yielded(file, several, [])
+        case ast.Call():
+            values = (value for f in run_by(file, several.func) for value in _returned(file, f))
+            return [e for value in values for e in _parts_of(file, value, path)]
         case ast.Name() if path[0] == ITERATED:
             taken = _rest(file, several)
     return [each for element in taken for each in _elements(file, element, path[1:])]
+
+
+def _parts_of(file: File, returned: ast.expr, path: tuple[int, ...]) -> list[ast.expr]:
+    """Return what `path` takes of the tuple, or of another function's, that a function returns."""
+    is_passed_on = isinstance(returned, ast.Call)
+    return (
+        _elements(file, returned, path) if is_passed_on or isinstance(returned, ast.Tuple) else []
+    )
 
 
 def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:
@@ -228,7 +241,8 @@ def _of_field(file: File, node: ast.Attribute) -> list[ast.expr]:
             place = [name for name, _ in _fields(definition)].index(node.attr)
             made = [call for call, _ in file.index.calls_of(definition.name)]
             if name_of(node.value) != "self":
-                made = [call for call in made if call in (node.value, *sources(file, node.value))]
+                values = _values(file, node.value)
+                made = [call for call in made if call in values]
             for call in made:
                 found += [keyword(call, node.attr), *call.args[place : place + 1]]
             found.append(_fields(definition)[place][1])
@@ -297,12 +311,18 @@ def _assigned(file: File, node: ast.expr) -> list[ast.expr]:
 
 
 def _entries(file: File, owner: ast.expr, key: str) -> list[ast.expr]:
-    """Return the entry `key` of the dictionaries that are assigned to the name `owner`."""
-    found = []
-    for binding in file.reaching(owner) if isinstance(owner, ast.Name) else ():
-        if binding.how == "assign" and not binding.path:
-            found += [value for name, value in dict_entries(binding.value) if name == key]
-    return found
+    """Return the entry `key` of the dictionaries that `owner` may be."""
+    entries = (entry for made in _values(file, owner) for entry in dict_entries(made))
+    return [value for name, value in entries if name == key]
+
+
+def _values(file: File, owner: ast.expr) -> Collection[ast.expr]:
+    """Return what `owner` may be, through names and functions."""
+
+    def step(node: ast.expr) -> Sequence[ast.expr]:
+        return sources(file, node) if isinstance(node, (ast.Call, ast.Name)) else ()
+
+    return reach([owner], step)
 
 
 def _stored(file: File, target: ast.Attribute) -> list[ast.expr]:
@@ -323,6 +343,10 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
         yield parent
     yield from _reads_of_entry(file, node, parent)
     yield from _reads_of_targets(file, node)
+    match _around_tuples(file, node):
+        case ast.Return() if isinstance(parent, ast.Tuple):
+            for call in reach(_calls_around(file, node), lambda call: _calls_around(file, call)):
+                yield from _reads_of_targets(file, call)
     match parent:
         case ast.Return() | ast.Yield():
             function = file.index.scope(parent).function
@@ -359,6 +383,21 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
             match around:
                 case ast.Call(args=[_, ast.Constant(value=str(name)), _]):
                     yield from (read for read, _ in file.index.attributes(name))
+
+
+def _around_tuples(file: File, node: ast.expr) -> ast.AST | None:
+    """Return what the tuple, or the tuple of tuples, that `node` is an element of is a part of."""
+    around = file.parent(node)
+    while isinstance(around, ast.Tuple):
+        around = file.parent(around)
+    return around
+
+
+def _calls_around(file: File, node: ast.expr) -> Iterator[ast.Call]:
+    """Yield the calls of the function that returns `node`, alone or in a tuple."""
+    given = _around_tuples(file, node)
+    function = file.index.scope(given).function if isinstance(given, ast.Return) else None
+    yield from every_call(file, function) if function is not None else ()
 
 
 def _passes_to(file: File, call: ast.Call) -> list[FunctionNode]:

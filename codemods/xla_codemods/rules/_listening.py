@@ -235,8 +235,8 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("step.dynamic_shape", {'code': 'XLA504', 'name': 'dynamic-shape', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},
 "both: torch{argwhere bincount masked_select nonzero unique unique_consecutive}; calls: torch{cat "
 "concat concatenate repeat_interleave stack vstack where} torch.nn.functional{one_hot}; methods: "
-"{argwhere bincount masked_select nonzero unique unique_consecutive}; file_checks: {masked growing"
-" sized_by_a_counter last_batch padded graphs}"),
+"{argwhere bincount masked_select nonzero repeat_interleave unique unique_consecutive}; "
+"file_checks: {masked growing sized_by_a_counter last_batch padded graphs}"),
 ("step.growing_graph", {'code': 'XLA505', 'name': 'growing-graph', 'severity': 'warning', 'of_what_runs': True},
 "file_checks: {growing_graph}"),
 ("step.moving_slice", {'code': 'XLA506', 'name': 'moving-slice', 'severity': 'warning', 'effort': 'medium', 'about': 'speed', 'of_what_runs': True},

@@ -166,6 +166,35 @@ PROGRAMS = {
         class C:
             x: object
         used(C(made()).x)""",
+    "a dataclass that a function makes": """
+        import dataclasses
+        @dataclasses.dataclass
+        class C:
+            x: object
+        def f():
+            return C(made())
+        c = f()
+        used(c.x)""",
+    "an entry of a result": "def f():\n    return {'x': made()}\nd = f()\nused(d['x'])",
+    "an entry of a parameter": "def f(d):\n    used(d['x'])\nf({'x': made()})",
+    "a part of a result": "def f():\n    return 1, (made(), 2)\na, (b, c) = f()\nused(b)",
+    "a part of a result that a function passes on": """
+        def f():
+            return 1, made()
+        def g():
+            return f(), 2
+        def h():
+            return g()
+        (a, b), c = h()
+        used(b)""",
+    "a part of the result of a method": """
+        class C:
+            def f(self):
+                return 1, made()
+            def run(self):
+                a, b = self.f()
+                used(b)
+        C().run()""",
     "__enter__": """
         class C:
             def __enter__(self):

@@ -261,7 +261,7 @@ from ...analysis.training.shapes.padding import graph_loaders, paddings, uneven_
 from ...analysis.training.shapes.prepared import as_prepared
 from ...analysis.training.shapes.sizes import Variation, changing_sizes
 from ...analysis.training.tensors.computed import computing
-from ...analysis.training.tensors.device_tensors import may_be_read
+from ...analysis.training.tensors.device_tensors import is_device_tensor, may_be_read
 from ...analysis.training.tensors.given import is_given
 from ...catalog.alternatives import alternative
 from ...edits import AddArgument, Edit, Replace, ReplaceStatement
@@ -409,15 +409,23 @@ def one_hot(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 
 @RULE.call("torch.repeat_interleave")
 def repeat_interleave(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    counts = keyword(call, "repeats") or (call.args[1] if len(call.args) > 1 else None)
+    yield from _repeats(script, call, call.args[1:2])
+
+
+@RULE.method("repeat_interleave")
+def repeat_interleave_method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
+    yield from _repeats(script, call, call.args[:1])
+
+
+def _repeats(script: Script, call: ast.Call, given: list[ast.expr]) -> Iterator[Finding]:
+    """Yield the finding of a call whose numbers of repeats are a tensor on the device."""
+    counts = keyword(call, "repeats") or next(iter(given), None)
     if counts is None or keyword(call, "output_size") is not None:
         return
-    if script.value(counts).has(TENSOR) and _matters(script, call, counts):
-        yield RULE.finding(
-            script,
-            call,
-            "without `output_size` XLA reads the data to find the size of `repeat_interleave`: pass `output_size`",
-        )
+    is_tensor = script.value(counts).has(TENSOR) or is_device_tensor(script, counts)
+    if is_tensor and _matters(script, call, counts):
+        message = "without `output_size` XLA reads the data to find the size of `repeat_interleave`: pass `output_size`"
+        yield RULE.finding(script, call, message)
 
 
 _JOINING = ("torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.vstack")

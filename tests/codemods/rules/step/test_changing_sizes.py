@@ -11,6 +11,7 @@ from xla_codemods.engine import Options, check
 HEAD = """
 import math
 import random
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -29,6 +30,24 @@ def schedule(step):
 
 def batch(length):
     return torch.randint(0, 100, (4, length))
+
+
+@dataclass
+class Stage:
+    length: int
+
+
+def warm(step):
+    return Stage(8 + step)
+
+
+def settings(step):
+    return {"length": 8 + step, "rate": 3}
+
+
+def sized(step):
+    length = 8 + step
+    return length, 3
 
 
 class Curriculum:
@@ -73,6 +92,16 @@ CHANGING = {
     "reckoned from a number drawn": "n = max(5, int(np.random.normal(8, 5)))\nx = data[:, step : step + n]",
     "narrowed": "n = random.randint(8, 64)\nx = torch.narrow(data, 1, step, n)",
     "narrowed by the runtime": "n = random.randint(8, 64)\nx = xla.narrow(data, 1, step, n)",
+    "a shape with a name": "shape = (4, 8 + step)\nx = torch.ones(shape).long().cuda()",
+    "a field of what a method makes": "now = warm(step)\nx = torch.ones(4, now.length).long().cuda()",
+    "an entry of a result": "now = settings(step)\nx = torch.ones(4, now['length']).long().cuda()",
+    "a part of a result": "n, rate = sized(step)\nx = torch.ones(4, n).long().cuda()",
+    "a list that is multiplied": "x = torch.cat([data] * (step + 1))",
+    "a list of as many elements": "x = torch.stack([data for _ in range(step + 1)])",
+    "a loop that appends": "xs = [data]\nfor _ in range(step):\n    xs.append(data)\nx = torch.cat(xs)",
+    "repeated elements": "x = data.repeat_interleave(step + 1, dim=0)",
+    "a part of a split": "x = data.split(8 + step, dim=1)[0]",
+    "a window": "x = data.unfold(1, 8 + step, 1)[:, 0]",
     "moved later": "x = torch.ones(4, 8 + step).long()\nx = x.cuda()",
 }
 CONSTANT = {
@@ -86,6 +115,9 @@ CONSTANT = {
     "now and then": "x = data\nif step % 100 == 0:\n    print(torch.zeros(step + 1).cuda())",
     "a moving slice of one length": "x = data[:, step : step + 8]",
     "a slice that is shorter at the end": "n = min(8, data.size(1) - 1 - step)\nx = data[:, step : step + n]",
+    "a list of one length": "x = torch.cat([data] * 4)",
+    "a list of tensors that are indexed": "x = torch.cat([data[i % 2] for i in range(4)])",
+    "another part of a result": "n, rate = sized(step)\nx = torch.ones(4, rate).long().cuda()",
     "data of its own": "x = torch.tensor([step]).cuda()",
 }
 

@@ -190,6 +190,7 @@ def test_no_reads_in_what_a_module_computes(line: str) -> None:
         "torch.where(out > 0)",
         "y[y == 1]",
         "torch.repeat_interleave(out, y, dim=0)",
+        "out.repeat_interleave(y, dim=0)",
     ],
 )
 def test_sizes_by_data(line: str) -> None:

@@ -315,6 +315,8 @@ def _has_a_size_on_the_device(script: Script, call: ast.Call, dotted: str | None
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     if owner is None or not (dotted or script.value(owner).has(TENSOR)):
         return False
+    if name_of(call.func) == "repeat_interleave":
+        return False  # with `output_size` it reads nothing; without it its shape depends on data
     return any(is_device_tensor(script, size) for size in sizes_in(script, call))
 
 

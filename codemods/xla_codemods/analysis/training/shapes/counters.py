@@ -19,7 +19,7 @@ from ..tensors.computed import computing
 from ..tensors.device_tensors import may_be_read
 from ..training import FORWARD, TRAINING
 from ..turns import in_each_step
-from .counting import FEW, counts, draws_an_array, gives_drawn, is_drawing
+from .counting import FEW, counts, draws_an_array, is_drawing
 from .sums import computed_with, is_rest, leaves_room, offset_of
 
 _OF_SETS = (ast.BitAnd, ast.BitOr, ast.BitXor)
@@ -120,9 +120,8 @@ class Counters:
         match node:
             case ast.Name():
                 bindings = self.script.reaching(node)
-                is_in_turn = any(b.how == "for" and b.node in self.loops for b in bindings)
-                yielded = sources(self.script, node) if is_in_turn else ()
-                return [*(part for b in bindings for part in self._bound(b)), *yielded]
+                given = sources(self.script, node) if any(map(self._is_a_part, bindings)) else ()
+                return [*(part for b in bindings for part in self._bound(b)), *given]
             case ast.Call(func=ast.Name(id=name)) if name in _KEEPING:
                 return computed_with(node)
             case ast.Call(func=func, args=args) if self.script.dotted(func) in _KEEPING_OF_MODULES:
@@ -134,6 +133,16 @@ class Counters:
             case ast.UnaryOp(operand=operand):
                 return [operand]
         return []
+
+    def _is_a_part(self, binding: Binding) -> bool:
+        """Return True for a variable of such a loop, and for `x1` of `x1, x2 = random_box()` in one."""
+        if binding.how == "for":
+            return binding.node in self.loops
+        return (
+            isinstance(binding.value, ast.Call)
+            and not binding.part
+            and self._is_in_a_loop(binding.value)
+        )
 
     def _bound(self, binding: Binding) -> list[ast.expr]:
         """Return what a name is bound to: a statement's value in such a loop, or what calls pass."""
@@ -163,8 +172,6 @@ class Counters:
                 )
             case Binding(how="augment", node=ast.AugAssign() as augment):
                 return self._is_counted_on(augment)
-            case Binding(how="assign", value=value, path=(index,)) if binding.part is None:
-                return self._is_drawn_elsewhere(value, index)
             case Binding(how="assign", part=ast.BinOp() as advanced):
                 return self._is_advanced_by(binding, advanced)
         return False
@@ -240,12 +247,6 @@ class Counters:
     def _loop_around(self, node: ast.AST) -> ast.AST | None:
         around = self.script.ancestors(node)
         return next((n for n in around if isinstance(n, (*LOOPS, ast.comprehension))), None)
-
-    def _is_drawn_elsewhere(self, value: ast.expr | None, index: int) -> bool:
-        """`x1, y1, x2, y2 = random_box(size)`, a function of this file, in such a loop."""
-        if not isinstance(value, ast.Call) or not self._is_in_a_loop(value):
-            return False
-        return gives_drawn(self.script, value, index)
 
     def _is_counted_on(self, augment: ast.AugAssign) -> bool:
         """`start += length` once a turn, and not from the same place in each."""

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ....flow.calls import named
 from ....flow.closure import reach
 from ....flow.containers import appended
 from ....flow.edges import sources
@@ -15,7 +14,7 @@ from ...devices.specs import last_name
 from ...nodes import walk
 from ...parsed_file import ParsedFile
 from ...script import Script
-from ...syntax import keyword, returned
+from ...syntax import keyword
 
 FEW = 4  # graphs that may as well be compiled
 
@@ -158,19 +157,3 @@ def draws_an_array(script: ParsedFile, call: ast.Call) -> bool:
     if module != "numpy.random":
         return False
     return keyword(call, "size") is not None or len(call.args) > _SIZE.get(name, len(call.args))
-
-
-def gives_drawn(script: ParsedFile, call: ast.Call, index: int) -> bool:
-    """True if the item `index` of what `call`, of a function of this file, returns is reckoned from a number drawn."""
-    function = named(script, call.func)
-    tuples = [v for v in (returned(function) if function else ()) if isinstance(v, ast.Tuple)]
-
-    def made_of(node: ast.expr) -> Iterator[ast.expr]:
-        for name in walk(node):
-            bindings = script.bindings(name) if isinstance(name, ast.Name) else ()
-            inside = (b for b in bindings if script.function(b.node) is function)
-            yield from (b.value for b in inside if b.how == "assign" and b.value is not None)
-
-    made = reach((value.elts[index] for value in tuples if index < len(value.elts)), made_of)
-    parts = (part for node in made for part in walk(node))
-    return any(isinstance(part, ast.Call) and is_drawing(script, part) for part in parts)

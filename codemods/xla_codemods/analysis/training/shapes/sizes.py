@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ....flow.calls import call_with
 from ....flow.closure import reach
+from ....flow.containers import appended
 from ....flow.edges import sources, uses
 from ...devices.specs import last_name
 from ...inference.library_types import RUNTIME
@@ -30,6 +31,7 @@ _SHAPES = frozenset({"empty", "ones", "rand", "randn", "zeros", "eye", "randperm
 _METHODS = frozenset(
     {"expand", "new_empty", "new_ones", "new_zeros", "repeat", "reshape", "tile", "view"}
 )
+_JOINING = frozenset({"cat", "concat", "concatenate", "hstack", "stack", "vstack"})
 _COMPUTING = frozenset(
     {"abs", "ceil", "clip", "float", "floor", "int", "interp", "max", "min", "pow", "round"}
 )
@@ -116,19 +118,49 @@ def _given(script: Script, call: ast.Call) -> Iterator[ast.expr]:
             yield from call.args
         elif name in {"randint", "normal", "linspace"}:
             yield from call.args[1 if name == "randint" else 2 :][-1:]
-        elif name == "topk":
+        elif name in {"repeat_interleave", "split", "topk"}:
             yield from call.args[1:2]
         elif name == "narrow":
             yield from call.args[3:4]
+        elif name in _JOINING:
+            for several in call.args[:1]:
+                yield from _numbers_of_elements(script, several)
     elif dotted == f"{RUNTIME}.narrow":
         yield from call.args[3:4]
     elif isinstance(call.func, ast.Attribute) and not dotted:
         if name in _METHODS:
             yield from call.args
-        elif name in {"new_full", "topk"}:
+        elif name in {"new_full", "repeat_interleave", "split", "topk"}:
             yield from call.args[:1]
+        elif name == "unfold":
+            yield from call.args[1:2]
         elif name == "narrow":
             yield from call.args[2:3]
+
+
+def _numbers_of_elements(script: Script, several: ast.expr) -> Iterator[ast.expr]:
+    """Yield what says how many elements a list has: `n` of `[x] * n`, `[f(i) for i in range(n)]` and a loop that appends."""
+    for node in reach([several], lambda each: sources(script, each)):
+        match node:
+            case (
+                ast.BinOp(left=ast.List(), op=ast.Mult(), right=number)
+                | ast.BinOp(left=number, op=ast.Mult(), right=ast.List())
+            ):
+                yield number
+            case ast.ListComp(generators=[generator]) | ast.GeneratorExp(generators=[generator]):
+                yield from _turns(generator)
+    for added in appended(script, several):
+        loops = (around for around in script.ancestors(added) if isinstance(around, ast.For))
+        for loop in islice(loops, 1):
+            yield from _turns(loop)
+
+
+def _turns(loop: ast.For | ast.comprehension) -> Sequence[ast.expr]:
+    """Return what says how often `loop` runs, if it counts."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=bounds):
+            return bounds[:2]
+    return ()
 
 
 class Sizes:
@@ -159,6 +191,8 @@ class Sizes:
         match node:
             case ast.Subscript(value=values, slice=index) if text_of(index) is None:
                 yield index, min(most, self._elements(values))
+            case ast.Tuple(elts=sizes) | ast.List(elts=sizes):  # a shape
+                found += sizes
             case ast.Call(func=ast.Name(id="len"), args=[owner]):
                 found += self._length_of(owner)
             case ast.Call(func=func) if last_name(func) in _COMPUTING:
