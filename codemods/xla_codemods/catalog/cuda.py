@@ -105,9 +105,8 @@ DEVICES: tuple[Row, ...] = (
                 "XLA devices have no compute capability",
             ),
             "get_device_properties": (
-                'xla.memory_info()["bytes_limit"]',
-                "it replaces `total_memory`, and `xla.device_name()` replaces `name`; XLA has no "
-                "other properties",
+                "xla.device_properties()",
+                "it knows `name` and `total_memory`; other properties can only be displayed",
             ),
         },
         rule="XLA113",
