@@ -112,10 +112,11 @@ def _copies(script: Script, call: ast.Call, name: str | None) -> Iterator[Edit]:
         return
     given = [*call.args[:2], *(k.value for k in call.keywords if k.arg in _EXPORTED)]
     if call.args and not isinstance(script.value(call.args[0]).definition, ast.FunctionDef):
-        parts = [part for a in given for part in (a.elts if isinstance(a, ast.Tuple) else [a])]
-        for argument in parts:
-            if not isinstance(argument, ast.Constant):
-                yield Replace(argument, f"{script.xla}.on_cpu({{0}})", (argument,))
+        for argument in given:
+            parts = argument.elts if isinstance(argument, ast.Tuple) else [argument]
+            copied = [part for part in parts if not isinstance(part, ast.Constant)]
+            for whole in copied if len(copied) == 1 else [argument]:
+                yield Replace(whole, f"{script.xla}.on_cpu({{0}})", (whole,))
 
 
 @RULE.call("torch.jit.trace", "torch.jit.trace_module")

@@ -8,7 +8,7 @@ from torch import nn
 
 from xla_migrate import runtime as xla
 
-from ...helpers import findings
+from ...helpers import findings, migrated
 
 HEAD = "import torch\nfrom torch.utils.tensorboard import SummaryWriter\ndef f(model, x, writer):\n    model = model.cuda()\n    "
 
@@ -89,3 +89,17 @@ def test_what_has_no_convolution_can_be_traced(traced: str, times: int) -> None:
     )
     source = f"import torch\nfrom torch import nn\nfrom there import Elsewhere\n{classes}def energy(a):\n    return (a ** 2).sum()\nobjective = nn.L1Loss()\nhead = nn.Linear(2, 2)\ndef f(model, x, layers):\n    x = x.cuda()\n    torch.jit.trace({traced}, x)\n"
     assert [code for _, code in findings(source)].count("XLA705") == times
+
+
+@pytest.mark.parametrize(
+    ("given", "copied"),
+    [("(a, b)", "xla.on_cpu((a, b))"), ("(a, 1)", "(xla.on_cpu(a), 1)"), ("a", "xla.on_cpu(a)")],
+)
+def test_inputs_are_copied_together(given: str, copied: str) -> None:
+    source = f"""
+        import torch
+
+        def export(model, a, b):
+            torch.onnx.export(model.cuda(), {given}, "model.onnx")
+        """
+    assert copied in migrated(source)
