@@ -100,8 +100,9 @@ def _branch(script: Script, test: ast.expr, node: ast.AST) -> list[ast.stmt]:
 
 def _kept(test: Finding, failing: Finding) -> Finding:
     """Return the finding of a test that keeps its text because of another one."""
-    why = f"{test.message}. It is unchanged because line {failing.line} fails on XLA: change that line first"
-    return test._replace(message=why, edits=(), safety=None, severity=WARNING)
+    why = f"{failing.code} in its branch has no fix: change that code first"
+    message = f"{test.message}. It is unchanged because {why}"
+    return test._replace(message=message, edits=(), safety=None, severity=WARNING)
 
 
 def _is_of_dead_code(script: Script, finding: Finding, of_what_runs: bool) -> bool:
