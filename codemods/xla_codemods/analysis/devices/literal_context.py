@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from ...flow.calls import named, receives
+from ...flow.edges import uses
 from ...patterns import Pattern
 from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
@@ -292,7 +293,10 @@ def _assigned(script: ParsedFile, node: ast.expr, statement: ast.Assign | ast.An
     if spec is not None and spec.ordinal is not None:  # surely a device, by what it says
         if any(_ALMOST_DEVICE.search(last_name(target) or "") for target in targets):
             return NAME
-    return ELSEWHERE if _in_enumeration(script, statement) else KEPT
+    if _in_enumeration(script, statement):
+        return ELSEWHERE
+    used = script.cached(Devices).used
+    return NAME if any(ast.unparse(read) in used for read in uses(script, node)) else KEPT
 
 
 def _in_enumeration(script: ParsedFile, statement: ast.stmt) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ....each import each
 from ...helpers import migrated
 from ..lines import line
 
@@ -191,3 +192,21 @@ def test_other_devices_and_words_stay(source: str) -> None:
 def test_no_device_of_a_device_is_made(choice: str, after: str) -> None:
     source = f"import torch\ndevice = torch.device({choice})\nx = torch.ones(1).to(device)\n"
     assert f"\ndevice = {after}\n" in migrated(source)
+
+
+@each(
+    "body",
+    [
+        "@dataclass\nclass Config:\n    gpu: str = 'cuda'\ncfg = Config()\nx = torch.ones(2, device=cfg.gpu)",
+        "class Config:\n    where = 'cuda'\nx = torch.ones(2).to(Config.where)",
+        "class Trainer:\n    def __init__(self):\n        self.target = 'cuda'\n    def run(self, x):\n        return x.to(self.target)",
+    ],
+)
+def test_an_attribute_that_is_used_as_a_device_has_a_safe_fix(body: str) -> None:
+    done = migrated(f"from dataclasses import dataclass\nimport torch\n{body}\n")
+    assert "= xla.device_type()" in done
+
+
+def test_an_attribute_that_is_only_displayed_is_no_device_for_sure() -> None:
+    done = migrated("import torch\nclass C:\n    label = 'cuda'\nprint(C.label)\n")
+    assert "label = 'cuda'" in done

@@ -84,6 +84,8 @@ def test_a_test_that_another_module_passes_to_a_library_stays(function: str, cal
         f'reader = easyocr.Reader(["en"], gpu={ASKED})',
         f"env = simlib.Env(headless=True, use_gpu_pipeline=not debug and {ASKED})",
         f"use_gpu = {ASKED}\nenv = simlib.Env(use_gpu=use_gpu)",
+        f"agent = simlib.Agent(torch.nn.Linear(2, 2), config={{'use_cuda': {ASKED}}})",
+        f"cfg = {{'general': {{'use_gpu': {ASKED}}}}}\nagent = simlib.Agent(torch.nn.Linear(2, 2), cfg)",
     ],
 )
 def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
@@ -98,6 +100,8 @@ def test_a_flag_of_an_unknown_library_stays_and_is_reported(line: str) -> None:
         (f"parser.add_argument('--gpu', default={ASKED})", "default=xla.is_available()"),
         (f"use_gpu = {ASKED}\nsimlib.f(gpu=use_gpu)\nif use_gpu:\n    x = x.cuda()", "use_gpu = xla.is_"),
         (f"options = {{'gpu': {ASKED}}}\nfaiss.Kmeans(8, 4, **options)\nif options['gpu']:\n    x = x.cuda()", "'gpu': xla.is_"),
+        (f"wandb.init(config={{'use_cuda': {ASKED}}})", "'use_cuda': xla.is_"),
+        (f"config = omegaconf.OmegaConf.create({{'use_cuda': {ASKED}}})", "'use_cuda': xla.is_"),
         (f"def f(**kwargs):\n    g(**kwargs)\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
         (f"def f(gpu=None): ...\nf(gpu={ASKED})", "f(gpu=xla.is_available())"),
         ('options = {}\noptions["device"] = "cuda"\nsimlib.f(**options)', "= xla.device_type()"),

@@ -15,6 +15,7 @@ from ....flow.edges import uses
 from ....listened import LISTENED
 from ....patterns import Pattern
 from ...inference.library_types import FOREIGN, is_of_others
+from ...inference.values import MODULE
 from ...parsed_file import ParsedFile
 from ...projects.attribute_uses import uses_elsewhere
 from ...projects.callees import callees_of, filled
@@ -121,15 +122,17 @@ def _next(place: _Place, home: ParsedFile, may_be_named: bool) -> Iterable[_Plac
     script, node = place.script, place.node
     around = script.parent(node)
     call = script.parent(around) if isinstance(around, ast.keyword) else around
-    key = around.arg if isinstance(around, ast.keyword) and around.arg else place.key
+    key = place.key
+    if isinstance(around, ast.keyword) and around.arg and not _FLAG.search(key):
+        key = around.arg
     match around:
         case ast.BoolOp() | ast.UnaryOp():
             return [place._replace(node=around)]
         case ast.IfExp(test=test):
             return [place._replace(node=around, is_chosen=place.is_chosen or node is test)]
         case ast.Dict(keys=keys, values=values):
-            key = str(getattr(keys[values.index(node)], "value", "")) if node in values else ""
-            return [place._replace(node=around, key=key)]
+            name = str(getattr(keys[values.index(node)], "value", "")) if node in values else ""
+            return [place._replace(node=around, key=key if _FLAG.search(key) else name)]
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "dict":
         return [place._replace(node=call, key=key)]
     if _foreign(place):
@@ -215,9 +218,16 @@ def _foreign(place: _Place) -> str | None:
         return library
     given = script.parent(place.node)
     name = (given.arg or place.key) if isinstance(given, ast.keyword) else ""
-    is_flag = _FLAG.search(name) is not None and not place.is_chosen
+    is_named = _FLAG.search(name) or (_FLAG.search(place.key) and _receives_a_module(script, call))
+    is_flag = bool(is_named) and not place.is_chosen
     is_known = library in _KNOWN or library.startswith("torch")
     return library if (is_flag or is_of_a_simulator(name)) and not is_known else None
+
+
+def _receives_a_module(script: ParsedFile, call: ast.Call) -> bool:
+    """Return True for `Agent(net, {"use_cuda": test})`: a tracker, or a container of settings, receives no model."""
+    given = (*call.args, *(keyword.value for keyword in call.keywords))
+    return any(script.value(argument).has(MODULE) for argument in given)
 
 
 def _is_used_elsewhere(place: _Place) -> bool:
