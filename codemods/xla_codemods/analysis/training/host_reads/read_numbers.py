@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
+from ....flow.closure import all_ends
+from ....flow.edges import sources
 from ...nodes import walk
 from ...script import Script
-from ...syntax import below, keyword
+from ...syntax import below, keyword, name_of
 from ..tensors.device_tensors import is_device_tensor
 from ..tensors.losses import losses
 
@@ -43,11 +45,15 @@ def may_be_an_integer(script: Script, number: ast.Call, tensor: ast.expr) -> boo
 
 
 def _is_real(script: Script, node: ast.expr) -> bool:
-    """True if `node` is surely of floats: a loss, a mean, a norm."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr=name)) if name in _GIVING_REALS:
-            return True
-    return is_of_a_loss(script, node)
+    """True if `node` is surely of floats: a loss, a mean, a norm, or a name of one."""
+    return is_of_a_loss(script, node) or all_ends(
+        [node], lambda n: sources(script, n), _gives_reals
+    )
+
+
+def _gives_reals(node: ast.expr) -> bool:
+    name = name_of(node.func) if isinstance(node, ast.Call) else ""
+    return name in _GIVING_REALS or name.endswith("_loss")
 
 
 def _number_around(script: Script, read: ast.Call) -> ast.Call | None:

@@ -82,3 +82,38 @@ def test_the_read_is_deferred_where_its_use_allows_it() -> None:
         computed="kl = ((ratio - 1) - (logp - old)).mean()", read="self.kl = kl.item()"
     )
     assert "self.kl = xla.item(kl)" in migrated(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("F.mse_loss(x, y)", "xla.item(value)"),
+        ("(x - y).pow(2).mean()", "xla.item(value)"),
+        ("torch.mean(x - y)", "xla.item(value)"),
+        ("(x == y).sum()", "xla.computed(float, xla.item(value))"),
+    ],
+)
+def test_float_of_a_name_of_floats_needs_no_conversion(value: str, kept: str) -> None:
+    source = f"""
+        import torch
+        from torch.nn import functional as F
+
+        class Agent:
+            def update(self, batches):
+                for x, y in batches:
+                    x, y = self.model(x.cuda()), y.cuda()
+                    value = {value}
+                    self.record.append(float(value))
+                    F.l1_loss(x, y).backward()
+                    self.optimizer.step()
+                    self.optimizer.zero_grad()
+
+            def __init__(self, model):
+                self.record = []
+                self.model = model.cuda()
+                self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+            def show(self):
+                print(self.record[-1])
+        """
+    assert f"self.record.append({kept})" in migrated(source)
