@@ -80,7 +80,8 @@ def test_a_loss_that_is_not_there_differs() -> None:
 
 def test_another_number_of_backward_passes_differs_though_the_sum_agrees() -> None:
     divergence = found(run(change=at(2, lambda s: setattr(s, "losses", [0.45, 0.45]))))
-    assert divergence.hint == "1 backward passes in the original, 2 here"
+    of = "the number of backward passes is 1 in the original, 2 here"
+    assert str(divergence) == f"step {divergence.step}: {of}"
 
 
 def test_gradients_that_are_rounding_in_both_prove_nothing() -> None:

@@ -23,6 +23,7 @@ from .tolerances import (
 from .trace import Optimizer, OptimizerStep, Parameter, Trace
 
 _OPTIONS = "the gradients agree, the step does not: the optimizer or one of its options"
+_PASSES = "number of backward passes"
 _ZERO_LOSS = 1e-5  # what stands for a saturated loss, which is 0 by rounding
 _ONLY_ROUNDING = (
     "both are rounding, because the loss hardly depends on the weights with this data: nothing is proven, use"
@@ -59,7 +60,7 @@ class Divergence:
         reference, target: the values (norms, if there is a tensor).
         where: the line in the migrated script.
         hint: the usual cause of such a difference.
-        of: of OPTION the option's name, of ROUNDING the quantity that is rounded.
+        of: of OPTION the option's name, of ROUNDING the quantity that is rounded, of LOSS what differs if not its value.
     """
 
     event: int
@@ -84,7 +85,7 @@ class Divergence:
 
     def __str__(self) -> str:
         at = "before the first step" if self.event < 0 else f"step {self.step}"
-        if self.quantity is Quantity.OPTION:
+        if self.quantity is Quantity.OPTION or self.of == _PASSES:
             return f"{at}: {self.hint}"  # which has the values
         of = f" of {self.tensor}" if self.tensor else ""
         values = f"{self.reference:.7g} in the original, {self.target:.7g} in the migrated script"
@@ -251,8 +252,10 @@ def _loss(a: OptimizerStep, b: OptimizerStep, allowed: float, scale: float) -> I
     x, y = (math.nan if s.loss is None else s.loss for s in (a, b))
     if len(a.losses) == len(b.losses) and relative(x, y, scale) <= allowed:
         return
+    of = ""
     if len(a.losses) != len(b.losses):
-        hint = f"{len(a.losses)} backward passes in the original, {len(b.losses)} here"
+        of = _PASSES
+        hint = f"the number of backward passes is {len(a.losses)} in the original, {len(b.losses)} here"
     elif a.step == 1:
         hint = "the weights are still equal: the batch, the labels or the forward pass differ"
     else:
@@ -260,7 +263,7 @@ def _loss(a: OptimizerStep, b: OptimizerStep, allowed: float, scale: float) -> I
             "this batch differs, or code that changes weights between steps (averaging, clamping), or the"
             " step before differs too little to be detected"
         )
-    yield Divergence(a.event, a.step, a.optimizer, Quantity.LOSS, None, x, y, _line(b), hint)
+    yield Divergence(a.event, a.step, a.optimizer, Quantity.LOSS, None, x, y, _line(b), hint, of)
 
 
 def _gradients(
@@ -322,8 +325,8 @@ def _norms(x: float, y: float, apart: float) -> str:
             f"the norm of all gradients is {x:.4g} in both, but the gradients of single tensors"
             f" differ by {apart:.1e} of it"
         )
-    ratio = y / x if x else math.inf
-    return f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here ({ratio:.4g} times)"
+    times = f" ({y / x:.4g} times)" if x else ""
+    return f"the norm of all gradients is {x:.6g} in the original, {y:.6g} here{times}"
 
 
 def _is_rounding(step: OptimizerStep, allowed: float) -> bool:
