@@ -202,7 +202,7 @@ def is_part_of_a_model(script: ParsedFile, loop: Loop) -> bool:
         return False
     if any(isinstance(n, ast.Attribute) and n.attr in _MEMBERS for n in walk(loop.node.iter)):
         return True
-    iterated = script.value(loop.node.iter, loop.scope)
+    iterated = script.value(loop.node.iter)
     element = iterated.iterated()
     return bool((iterated.kinds | element.kinds) & {MODULE, PARAMETERS})
 

@@ -18,7 +18,7 @@ from ..loops import FORWARD, PASSING, PASSING_METHODS, TRAINING, LoopEffects, ou
 from ..nodes import walk
 from ..parsed_file import ParsedFile
 from ..projects.early_fetches import Effects, is_fetched_early
-from ..scopes import Binding, Scope
+from ..scopes import Binding
 from ..syntax import keyword, name_of
 from .batches import Batches, BatchFlow
 from .changed_batches import changes_kept_batches
@@ -126,7 +126,6 @@ class Driver(NamedTuple):
     """What a loop is fed from: the expression that is iterated, below `enumerate`, `tqdm` and the like."""
 
     node: ast.expr
-    scope: Scope
     cached: bool = False  # `itertools.cycle`: the loader itself is only read once
 
 
@@ -138,55 +137,49 @@ class Feeding:
         self.batches = batches
         self.effects_of = effects_of
 
-    def drivers(self, node: ast.expr, scope: Scope) -> list[Driver]:
+    def drivers(self, node: ast.expr) -> list[Driver]:
         """Return the iterables below wrappers such as `enumerate(tqdm(loader))` and names bound to them.
 
         If they are unknown, the name of a wrapper is the iterable: `bar` of `bar = tqdm(load())`.
         """
-        reached = reach([Driver(node, scope)], self._wrapped)
+        reached = reach([Driver(node)], self._wrapped)
         ends = [driver for driver in reached if not self._wrapped(driver)]
         names = (driver for end in ends for driver in trace(reached, end))
         found = [end for end in ends if self._is_iterable(end)]
         return found or list(filter(self._is_iterable, names))[:1]
 
     def _is_iterable(self, driver: Driver) -> bool:
-        node, scope, _ = driver
-        value = self.script.value(node, scope)
+        node, value = driver.node, self.script.value(driver.node)
         if value.has(LOADER) or value.has(DEVICE_LOADER):
             return True
         if value.kinds & {NUMBER, MODULE, PARAMETERS} or value.items is not None:
             return False
         is_named = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
-        return is_named and not _counts(node, scope)
+        return is_named and not _counts(self.script.bindings(node))
 
     def _wrapped(self, driver: Driver) -> list[Driver]:
         """Return what a wrapper, or a name that is bound to one, iterates over."""
-        node, scope, is_cached = driver
+        node, is_cached = driver
         match node:
             case ast.Name():
-                home, bindings = scope.find(node.id) or (scope, [])
-                if len(bindings) > 1:
-                    reaching = self.script.reaching(node)
-                    bindings = [b for b in bindings if b in reaching]
-                behind = [self._bound(b, home, is_cached, len(bindings) > 1) for b in bindings]
+                bindings = self.script.reaching(node)
+                behind = [self._bound(b, is_cached, len(bindings) > 1) for b in bindings]
                 return [found for each in behind for found in each] if all(behind) else []
             case ast.Call(func=func, args=args):
-                dotted, name = self.script.dotted(func, scope) or "", name_of(func)
+                dotted, name = self.script.dotted(func) or "", name_of(func)
                 if name == "zip" or dotted.endswith("zip_longest"):
-                    return [Driver(each, scope, is_cached) for each in args]
+                    return [Driver(each, is_cached) for each in args]
                 if name in PASSING or (name in PASSING_METHODS and isinstance(func, ast.Attribute)):
-                    return [Driver(each, scope, is_cached or name == "cycle") for each in args[:1]]
+                    return [Driver(each, is_cached or name == "cycle") for each in args[:1]]
         return []
 
-    def _bound(
-        self, binding: Binding, home: Scope, is_cached: bool, is_one_of_several: bool
-    ) -> list[Driver]:
+    def _bound(self, binding: Binding, is_cached: bool, is_one_of_several: bool) -> list[Driver]:
         """Return what `binding` iterates over; of several, one may be another name: `bar = loader`, then `bar = tqdm(bar)`."""
         match binding:
             case Binding(how="assign" | "with", path=(), value=ast.Call() as made):
-                return self._wrapped(Driver(made, home, is_cached))
+                return self._wrapped(Driver(made, is_cached))
             case Binding(how="assign", path=(), value=ast.Name() as other) if is_one_of_several:
-                return [Driver(other, home, is_cached)]
+                return [Driver(other, is_cached)]
         return []
 
     def next_drivers(self, loop: LoopEffects) -> list[Driver]:
@@ -201,33 +194,31 @@ class Feeding:
                 and node.func.id == "next"
                 and node.args
             ):
-                scope = self.script.index.scope(node)
-                found += self._iterated(node.args[0], scope)
+                found += self._iterated(node.args[0])
         return found
 
-    def _iterated(self, node: ast.expr, scope: Scope) -> list[Driver]:
+    def _iterated(self, node: ast.expr) -> list[Driver]:
         """The loaders behind an iterator: every `iter(loader)` that is bound to it."""
         if isinstance(node, ast.Call):
-            return self.drivers(node, scope)
+            return self.drivers(node)
         made = [b.whole for b in self.script.bindings(node)]
         if not all(isinstance(each, ast.Call) for each in made):
             return []
-        scope_of = self.script.index.scope
-        return [d for call in made if call is not None for d in self.drivers(call, scope_of(call))]
+        return [d for call in made if call is not None for d in self.drivers(call)]
 
     def is_device_loader(self, driver: Driver) -> bool:
         """True if a device loader is iterated already."""
-        return self.script.value(driver.node, driver.scope).has(DEVICE_LOADER)
+        return self.script.value(driver.node).has(DEVICE_LOADER)
 
     def is_called_a_loader(self, driver: Driver) -> bool:
         """True if `driver` is a data loader, or is called one."""
-        if self.script.value(driver.node, driver.scope).has(LOADER):
+        if self.script.value(driver.node).has(LOADER):
             return True
         return is_called_a_loader(ast.unparse(driver.node).rpartition(".")[2])
 
     def is_loader(self, loop: LoopEffects, driver: Driver) -> bool:
         """True if `driver` is a data loader, or unknown but called one, or fed to a model by `loop`."""
-        value = self.script.value(driver.node, driver.scope)
+        value = self.script.value(driver.node)
         if value.has(LOADER):
             return True
         if value != UNKNOWN:  # also a list or dict of this file's
@@ -254,7 +245,7 @@ class Feeding:
         )
 
     def _changes_a_list(self, loop: LoopEffects, driver: Driver) -> bool:
-        is_loader = self.script.value(driver.node, driver.scope).has(LOADER)
+        is_loader = self.script.value(driver.node).has(LOADER)
         return not is_loader and changes_kept_batches(self.script, loop.node, driver.node)
 
     def parts_on_host(self, loop: LoopEffects, driver: Driver) -> tuple[int | str, ...]:
@@ -339,14 +330,11 @@ def _gives_loaders(loop: ast.AST) -> bool:
     )
 
 
-def _counts(node: ast.expr, scope: Scope) -> bool:
+def _counts(bindings: list[Binding]) -> bool:
     """True for the `bar` of `with trange(steps) as bar:` and `bar = tqdm(range(steps))`, which gives numbers."""
-    found = scope.find(node.id) if isinstance(node, ast.Name) else None
-    if found is None or len(found[1]) != 1:
-        return False
-    match found[1][0].value:
-        case ast.Call(func=ast.Name(id="trange") | ast.Attribute(attr="trange")):
+    match [binding.value for binding in bindings]:
+        case [ast.Call(func=ast.Name(id="trange") | ast.Attribute(attr="trange"))]:
             return True
-        case ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_]):
+        case [ast.Call(args=[ast.Call(func=ast.Name(id="range")), *_])]:
             return True
     return False

@@ -79,9 +79,8 @@ class Step(NamedTuple):
 class Loop:
     """One loop with its effects."""
 
-    def __init__(self, node: LoopNode, scope: Scope, training: Training) -> None:
+    def __init__(self, node: LoopNode, training: Training) -> None:
         self.node = node
-        self.scope = scope
         self.training = training
         self.is_statement = isinstance(node, LOOPS)
 
@@ -107,7 +106,7 @@ class Loop:
         """What feeds it: one for `for x in loader`, several for `zip`, none for `range` and `while`."""
         found: list[Driver] = []
         if self.iterable is not None:
-            found += self.training.feeding.drivers(self.iterable, self.scope)
+            found += self.training.feeding.drivers(self.iterable)
         if not found and self.is_statement:
             found += self.training.feeding.next_drivers(self)
         return found
@@ -140,21 +139,14 @@ class Training:
     def loops(self) -> list[Loop]:
         """Every loop in source order, and every comprehension that calls something."""
         index = self.script.index
-        comprehensions: list[tuple[ast.ListComp | ast.GeneratorExp, Scope]] = [
-            *index.of(ast.ListComp),
-            *index.of(ast.GeneratorExp),
-        ]
-        found: list[tuple[LoopNode, Scope]] = [
-            *(
-                (n, s)
-                for n, s in comprehensions
-                if any(isinstance(c, ast.Call) for c in walk(n.elt))
-            ),
-            *index.of(ast.For),
-            *index.of(ast.AsyncFor),
-            *index.of(ast.While),
-        ]
-        return [Loop(n, s, self) for n, s in sorted(found, key=lambda item: item[0].lineno)]
+        made: list[ast.ListComp | ast.GeneratorExp] = [n for n, _ in index.of(ast.ListComp)]
+        made += [node for node, _ in index.of(ast.GeneratorExp)]
+        found: list[LoopNode] = []
+        found += [n for n in made if any(isinstance(c, ast.Call) for c in walk(n.elt))]
+        found += [node for node, _ in index.of(ast.For)]
+        found += [node for node, _ in index.of(ast.AsyncFor)]
+        found += [node for node, _ in index.of(ast.While)]
+        return [Loop(node, self) for node in sorted(found, key=lambda node: node.lineno)]
 
     @cached_property
     def by_node(self) -> dict[ast.AST, Loop]:

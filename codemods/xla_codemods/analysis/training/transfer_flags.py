@@ -30,8 +30,9 @@ def flag_of_moves(script: Script, loop: Loop, driver: Driver) -> str | None:
         return None
     test = tests[0]
     assert test is not None
+    there, here = script.index.scope(driver.node), script.index.scope(loop.node)
     for name in (node for node in walk(test) if isinstance(node, ast.Name)):
-        if _is_bound_in(loop, name.id) or driver.scope.find(name.id) != loop.scope.find(name.id):
+        if _is_bound_in(loop, name.id) or there.find(name.id) != here.find(name.id):
             return None
     if asks_availability(
         script, test
