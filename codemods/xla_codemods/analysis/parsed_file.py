@@ -239,17 +239,14 @@ class ParsedFile(Tree):
             return False
         return self.inference.method(definition, method) is not None
 
-    def is_method_of_a_tensor(
-        self, owner: ast.expr, method: str, scope: Scope | None = None
-    ) -> bool:
+    def is_method_of_a_tensor(self, owner: ast.expr, method: str) -> bool:
         """Return True if `owner.method` is a tensor's method, and not one that a class of the program defines.
 
         Args:
             owner: the object.
             method: a name that tensors have and modules do not have.
-            scope: where `owner` stands, if it is known.
         """
-        value = self.value(owner, scope)
+        value = self.value(owner)
         if value.has(TENSOR):
             return True
         if value.kinds & {MODULE, INSTANCE, CLASS}:
@@ -266,9 +263,9 @@ class ParsedFile(Tree):
             return True
         return self.project.has_function(method)
 
-    def is_neither_tensor_nor_module(self, node: ast.expr, scope: Scope | None = None) -> bool:
+    def is_neither_tensor_nor_module(self, node: ast.expr) -> bool:
         """True if `node` is of a class that is known to be neither, and inherits nothing from one that is not known."""
-        value = self.value(node, scope)
+        value = self.value(node)
         if not value.kinds & {INSTANCE, CLASS} or value.kinds & {MODULE, TENSOR}:
             return False
         return not self.inherits_unknown(value)

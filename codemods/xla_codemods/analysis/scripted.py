@@ -50,9 +50,9 @@ def _left(finding: Finding) -> Finding:
 def _scripted(script: ParsedFile) -> frozenset[ast.AST]:
     """The functions with a decorator that compiles, functions and classes passed to `torch.jit.script`, and branches for it."""
     found: set[ast.AST] = set()
-    for branch, scope in script.index.of(ast.If):
+    for branch, _ in script.index.of(ast.If):
         if isinstance(branch.test, ast.Call):
-            if script.dotted(branch.test.func, scope) == "torch.jit.is_scripting":
+            if script.dotted(branch.test.func) == "torch.jit.is_scripting":
                 found.update(branch.body)
     for function, _ in script.index.of(ast.FunctionDef):
         if any(_compiles(script, decorator) for decorator in function.decorator_list):
@@ -60,9 +60,8 @@ def _scripted(script: ParsedFile) -> frozenset[ast.AST]:
     for call in walk(script.tree):  # lines that no rule looks at have no place in the index
         if not isinstance(call, ast.Call) or not call.args:
             continue
-        scope = script.index.scope(call)
-        if script.dotted(call.func, scope) in _COMPILES:
-            definition = script.value(call.args[0], scope).definition
+        if script.dotted(call.func) in _COMPILES:
+            definition = script.value(call.args[0]).definition
             if isinstance(definition, ast.FunctionDef):
                 found.add(definition)
             elif isinstance(definition, ast.ClassDef):

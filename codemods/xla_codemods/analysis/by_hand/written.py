@@ -65,8 +65,8 @@ def undecided(script: Script) -> list[ast.Attribute | ast.Name]:
     found: dict[str, ast.Attribute | ast.Name] = {}
     names: list[tuple[ast.Attribute | ast.Name, Scope]]
     names = [*script.index.of(ast.Attribute), *script.index.of(ast.Name)]
-    for node, scope in names:
-        if _dotted(node, homes) in _NAMES and script.dotted(node, scope) is None:
+    for node, _ in names:
+        if _dotted(node, homes) in _NAMES and script.dotted(node) is None:
             found.setdefault(name_of(root_of(node)), node)
     return list(found.values())
 
@@ -150,11 +150,11 @@ def given(call: ast.Call, order: Sequence[str]) -> dict[str, ast.expr] | None:
     return found
 
 
-def is_refused(script: Script, call: ast.Call, scope: Scope) -> bool:
+def is_refused(script: Script, call: ast.Call) -> bool:
     """Return True if torch_xla 2.9 no longer takes these arguments: the call is reported and kept."""
     from ...catalog.torch_xla import REMOVED_ARGUMENTS
 
-    refused = REMOVED_ARGUMENTS.get(script.dotted(call.func, scope) or "", {})
+    refused = REMOVED_ARGUMENTS.get(script.dotted(call.func) or "", {})
     first = (
         call.args[0] if call.args and "devkind" in refused else None
     )  # a kind, once; a number now

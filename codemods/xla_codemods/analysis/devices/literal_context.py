@@ -13,7 +13,7 @@ from ..inference.library_types import is_of_others, result
 from ..inference.values import CLASS, INSTANCE, MODULE, TENSOR, UNKNOWN, Value
 from ..parsed_file import ParsedFile
 from ..projects.callees import callees_of, filled
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 from ..syntax import defaults, is_literal, name_of, targets_of, text_of, texts_of
 from .availability import OTHER_ACCELERATORS
 from .checks.pieces import pieces
@@ -150,8 +150,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     func = call.func
     if func is node or node not in call.args:
         return ELSEWHERE
-    scope = script.index.scope(call)
-    dotted = script.dotted(func, scope)
+    dotted = script.dotted(func)
     if dotted == "torch.device":
         return ELSEWHERE  # looked at from the call
     if dotted is not None and dotted.startswith(OTHERS):
@@ -172,7 +171,7 @@ def _argument(script: ParsedFile, node: ast.expr, call: ast.Call) -> str:
     around = script.parent(call)
     if dotted in {"typer.Option", "typer.Argument"} and isinstance(around, ast.arguments):
         return _default(script, call, around)
-    if is_of_others(_called_on(script, call, dotted, scope)):
+    if is_of_others(_called_on(script, call, dotted)):
         return ELSEWHERE
     name = name_of(func)
     if name == "setattr" and call.args[-1] is node and any(map(is_device_name, _options(call))):
@@ -218,8 +217,7 @@ def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
         return ELSEWHERE
     if name == "args":
         return KEPT  # of a process, a thread, a remote call
-    scope = script.index.scope(call)
-    dotted = script.dotted(call.func, scope)
+    dotted = script.dotted(call.func)
     if dotted is not None and dotted.startswith(OTHERS):
         return ELSEWHERE
     if name == "default" or name == "envvar":
@@ -236,9 +234,9 @@ def _keyword(script: ParsedFile, argument: ast.keyword) -> str:
         return ELSEWHERE
     if name == "device_map":
         return NAME
-    if is_of_others(_called_on(script, call, dotted, scope)):
+    if is_of_others(_called_on(script, call, dotted)):
         return ELSEWHERE
-    if name == "device" and _takes_devices(script, call, dotted, scope):
+    if name == "device" and _takes_devices(script, call, dotted):
         return SINK
     if is_device_name(name):
         return NAME
@@ -251,22 +249,22 @@ def _is_own(script: ParsedFile, dotted: str | None) -> bool:
     return dotted is not None and script.project.has(dotted)
 
 
-def _called_on(script: ParsedFile, call: ast.Call, dotted: str | None, scope: Scope) -> Value:
+def _called_on(script: ParsedFile, call: ast.Call, dotted: str | None) -> Value:
     """What `call` is a method of; of a library's function, what it returns."""
     if dotted is not None:
         return result(dotted)
     func = call.func
-    return script.value(func.value, scope) if isinstance(func, ast.Attribute) else UNKNOWN
+    return script.value(func.value) if isinstance(func, ast.Attribute) else UNKNOWN
 
 
-def _takes_devices(script: ParsedFile, call: ast.Call, dotted: str | None, scope: Scope) -> bool:
+def _takes_devices(script: ParsedFile, call: ast.Call, dotted: str | None) -> bool:
     """True if `device=` of `call` may be a torch.device: torch's own functions, and methods of tensors."""
     if dotted is not None:
         return dotted.startswith("torch.")
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr not in TENSOR_METHODS:
         return False
-    kinds = script.value(func.value, scope).kinds
+    kinds = script.value(func.value).kinds
     return not kinds or bool(kinds & {TENSOR, MODULE})
 
 

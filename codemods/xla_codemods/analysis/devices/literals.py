@@ -70,7 +70,7 @@ class DeviceLiterals:
 
     def _found(self) -> Iterator[DeviceLiteral]:
         script, index = self.script, self.script.index
-        for choice, scope in index.of(ast.IfExp):
+        for choice, _ in index.of(ast.IfExp):
             if choice in self._inside:
                 continue
             spec = whole_choice(script, choice)
@@ -89,9 +89,7 @@ class DeviceLiterals:
             if of_devices or found in {MAYBE, SINK, NAME}:
                 self._inside.update(node for node in walk(choice) if node is not choice)
                 yield DeviceLiteral(spec, found, of_devices)
-            elif (
-                isinstance(parent, ast.Call) and script.dotted(parent.func, scope) == "torch.device"
-            ):
+            elif isinstance(parent, ast.Call) and script.dotted(parent.func) == "torch.device":
                 self._inside.update(walk(choice))  # is looked at from the call
         calls = [*index.calls_of("format"), *index.calls_of("join")]
         devices = script.cached(Devices)

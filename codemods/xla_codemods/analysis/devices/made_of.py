@@ -103,9 +103,9 @@ def reaching(script: Script) -> list[ast.expr]:
 
 def _sinks(script: Script) -> Iterator[ast.expr]:
     """What calls take for a device."""
-    for call, scope in script.index.of(ast.Call):
+    for call, _ in script.index.of(ast.Call):
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        dotted = script.dotted(call.func, scope) or ""
+        dotted = script.dotted(call.func) or ""
         for given in (*call.args, *(keyword.value for keyword in call.keywords)):
             if dotted in _UNBOUND:
                 is_one = given is not call.args[0]

@@ -11,7 +11,7 @@ from ..index import Index
 from ..inference.values import MODULE
 from ..nodes import walk
 from ..projects.callees import callees_of
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 from ..script import Script
 from ..syntax import name_of, parameters
 from ..training.tensors.device_tensors import may_be_read
@@ -28,9 +28,9 @@ _PARAMETERS = frozenset({"device", "non_blocking", "async", "memory_format"})
 _Method = tuple[Index, FunctionNode]
 
 
-def classes_with_their_own(script: Script, owner: ast.expr, call: ast.Call, scope: Scope) -> str:
+def classes_with_their_own(script: Script, owner: ast.expr, call: ast.Call) -> str:
     """Return the classes of the program, no modules, that define `cuda`, if `owner` may be an object of one; otherwise ""."""
-    value = script.value(owner, scope)
+    value = script.value(owner)
     if value.kinds or value.definition is not None or name_of(owner) in {"self", "super"}:
         return ""
     if _is_result_of_torchs(owner) or call in script.training.moves_of_device_loaders:

@@ -12,23 +12,20 @@ from ..parsed_file import ParsedFile
 from ..projects.callees import callees_of
 from ..projects.passed_arguments import passed_arguments
 from ..projects.sources import Place, ValueSources
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 
 _Found = tuple[Index, ast.ClassDef]
 
 
-def has_own_method(
-    script: ParsedFile, owner: ast.expr, method: str, scope: Scope | None = None
-) -> bool:
+def has_own_method(script: ParsedFile, owner: ast.expr, method: str) -> bool:
     """Return True if `owner` is an object of a class of the program that defines `method`.
 
     Args:
         script: the file of `owner`.
         owner: the object: a call of the class, a name or attribute for it, or a parameter that callers fill with it.
         method: the name of the method, property or attribute.
-        scope: where `owner` stands, if it is known.
     """
-    if script.value(owner, scope).has(TENSOR):
+    if script.value(owner).has(TENSOR):
         return False
     callees = callees_of(script)
     return any(

@@ -217,8 +217,8 @@ class Devices:
     def used(self) -> frozenset[str]:
         """Names, attributes and items that some call takes for a device, as text."""
         names: set[str] = set()
-        for call, scope in self.script.index.of(ast.Call):
-            for node in self._taken(call, scope):
+        for call, _ in self.script.index.of(ast.Call):
+            for node in self._taken(call):
                 names.update(
                     ast.unparse(leaf)
                     for leaf in leaves(node)
@@ -226,10 +226,10 @@ class Devices:
                 )
         return frozenset(names)
 
-    def _taken(self, call: ast.Call, scope: Scope) -> Iterator[ast.expr]:
+    def _taken(self, call: ast.Call) -> Iterator[ast.expr]:
         """What `call` takes for a device."""
         func = call.func
-        dotted = self.script.dotted(func, scope)
+        dotted = self.script.dotted(func)
         first = call.args[0] if call.args else None
         if first is not None:
             if dotted in _TAKES_FIRST or (

@@ -10,7 +10,6 @@ from ..inference.library_types import RUNTIME
 from ..nodes import walk
 from ..once import once
 from ..parsed_file import ParsedFile
-from ..scopes import Scope
 from ..syntax import keyword
 
 _TRL = (
@@ -65,13 +64,13 @@ def has_a_trainer(script: ParsedFile) -> bool:
     names = {maker.rpartition(".")[2] for maker in makers}
     names |= {name for name in script.module.bindings if script.module.dotted(name) in makers}
     calls = [(call, scope) for name in names for call, scope in script.index.calls_of(name)]
-    if any(script.dotted(call.func, scope) in makers for call, scope in calls):
+    if any(script.dotted(call.func) in makers for call, _ in calls):
         return True
     parsers = {parser.rpartition(".")[2] for parser in PARSERS}
     return any(
-        script.dotted(call.func, scope) in PARSERS and parses_arguments(script, call, scope)
+        script.dotted(call.func) in PARSERS and parses_arguments(script, call)
         for name in parsers
-        for call, scope in script.index.calls_of(name)
+        for call, _ in script.index.calls_of(name)
     )
 
 
@@ -93,12 +92,12 @@ def parsed_classes(call: ast.Call) -> list[ast.expr]:
     return kinds.elts if isinstance(kinds, (ast.Tuple, ast.List)) else [kinds]
 
 
-def parses_arguments(script: ParsedFile, call: ast.Call, scope: Scope | None = None) -> bool:
+def parses_arguments(script: ParsedFile, call: ast.Call) -> bool:
     """True if one of `PARSERS` reads arguments of a trainer, or of a local class that derives from them."""
     for kind in parsed_classes(call):
-        definition = script.value(kind, scope).definition
+        definition = script.value(kind).definition
         bases = definition.bases if isinstance(definition, ast.ClassDef) else []
-        if any(script.dotted(one, scope) in ARGUMENTS for one in (kind, *bases)):
+        if any(script.dotted(one) in ARGUMENTS for one in (kind, *bases)):
             return True
     return False
 
@@ -110,7 +109,7 @@ def keyword_argument(call: ast.Call, name: str) -> ast.keyword | None:
 
 def calls_of_any(script: ParsedFile, names: Collection[str]) -> list[ast.Call]:
     """The calls of what has one of these dotted names, whatever it is called here."""
-    return [c for c, scope in script.index.of(ast.Call) if script.dotted(c.func, scope) in names]
+    return [c for c, _ in script.index.of(ast.Call) if script.dotted(c.func) in names]
 
 
 @once
@@ -118,8 +117,8 @@ def makes_trainer(script: ParsedFile) -> bool:
     """Return True if this file makes one of `TRAINERS`, or an object of its own subclass of one."""
     own = (
         node.name
-        for node, scope in script.index.of(ast.ClassDef)
-        if any(script.dotted(base, scope) in TRAINERS for base in node.bases)
+        for node, _ in script.index.of(ast.ClassDef)
+        if any(script.dotted(base) in TRAINERS for base in node.bases)
     )
     return any(map(script.index.calls_of, own)) or bool(calls_of_any(script, TRAINERS))
 

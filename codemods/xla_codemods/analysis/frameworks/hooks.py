@@ -68,9 +68,9 @@ def _is_lightnings_callback(dotted: str) -> bool:
 
 def _of_engines(script: ParsedFile) -> Iterator[ast.FunctionDef]:
     """`Engine(update)`, and `@trainer.on(Events.ITERATION_COMPLETED)`, not of every n-th."""
-    for call, scope in script.index.of(ast.Call):
-        if script.dotted(call.func, scope) in _ENGINES and call.args:
-            found = script.value(call.args[0], scope).definition
+    for call, _ in script.index.of(ast.Call):
+        if script.dotted(call.func) in _ENGINES and call.args:
+            found = script.value(call.args[0]).definition
             if isinstance(found, ast.FunctionDef):
                 yield found
     for function, _ in script.index.of(ast.FunctionDef):

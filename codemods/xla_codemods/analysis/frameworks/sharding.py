@@ -132,8 +132,8 @@ def _is_inside(script: Script, made: Collection[str]) -> bool:
 def _calls_by_name(script: Script) -> dict[str, list[ast.Call]]:
     """Map dotted names of libraries to the calls of the file."""
     found: dict[str, list[ast.Call]] = {}
-    for call, scope in script.index.of(ast.Call):
-        dotted = script.dotted(call.func, scope)
+    for call, _ in script.index.of(ast.Call):
+        dotted = script.dotted(call.func)
         if dotted is not None:
             found.setdefault(dotted, []).append(call)
     return found

@@ -294,12 +294,12 @@ class Feeding:
                 for method in definition.body:
                     if isinstance(method, ast.FunctionDef) and method.name in _LOADING_METHODS:
                         yield method
-        for call, scope in self.script.index.of(ast.Call):
+        for call, _ in self.script.index.of(ast.Call):
             collate = keyword(call, "collate_fn")
             if isinstance(collate, ast.Lambda):
                 yield collate
             elif collate is not None:
-                function = self.script.value(collate, scope).definition
+                function = self.script.value(collate).definition
                 if isinstance(function, ast.FunctionDef):
                     yield function
 

@@ -151,14 +151,14 @@ class Replication:
 
     def _look(self) -> None:
         own = _reducing_classes(self.script.source.text, *self._classes_of_others())
-        for call, scope in self.script.index.of(ast.Call):
+        for call, _ in self.script.index.of(ast.Call):
             if _shows_a_copy(call.func):
                 self._add(call.args[0] if call.args else keyword(call, "module"))
                 self._add_targets(call)
                 is_own = name_of(call.func) in own
                 self._reduces |= is_own
                 self._has_wrapper |= _is_wrapper(call.func) and not is_own
-            elif name_of(call.func) in _REDUCES and self._reduces_gradients(call, scope):
+            elif name_of(call.func) in _REDUCES and self._reduces_gradients(call):
                 self._reduces |= name_of(call.func) != "reduce_gradients"
                 owners = list(self.sources.of_loop_around(call))
                 for owner in owners:
@@ -227,7 +227,7 @@ class Replication:
             return True
         return False
 
-    def _reduces_gradients(self, call: ast.Call, scope: Scope) -> bool:
+    def _reduces_gradients(self, call: ast.Call) -> bool:
         """Over all processes: with a group of some it shows nothing of the others."""
         if keyword(call, "group") is not None or len(call.args) > 2:
             return False
@@ -237,7 +237,7 @@ class Replication:
             return True
         reduced = call.args[0] if call.args else keyword(call, "tensor")
         return reduced is not None and any(
-            _OF_GRADIENTS.search(unparsed(node)) for node in self._made_of(reduced, scope)
+            _OF_GRADIENTS.search(unparsed(node)) for node in self._made_of(reduced)
         )
 
     def _is_in_a_gradient_hook(self, call: ast.Call) -> bool:
@@ -259,11 +259,10 @@ class Replication:
             if isinstance(ancestor, (ast.FunctionDef, ast.Lambda))
         )
 
-    def _made_of(self, node: ast.expr, scope: Scope) -> Iterator[ast.expr]:
+    def _made_of(self, node: ast.expr) -> Iterator[ast.expr]:
         yield node
         for part in walk(node):
-            if isinstance(part, ast.Name) and (found := scope.find(part.id)) is not None:
-                yield from (b.value for b in found[1] if b.value is not None)
+            yield from (b.value for b in self.script.bindings(part) if b.value is not None)
 
     # One model.
 

@@ -150,8 +150,8 @@ def unusual_beside(script: Script, call: ast.Call) -> str | None:
 
 def _calls(script: Script) -> Iterator[tuple[ast.Call, str]]:
     for name, names in ((CLASS, CLASSES), (FUNCTION, FUNCTIONS)):
-        for call, scope in script.index.of(ast.Call):
-            if script.dotted(call.func, scope) in names:
+        for call, _ in script.index.of(ast.Call):
+            if script.dotted(call.func) in names:
                 yield call, name
 
 

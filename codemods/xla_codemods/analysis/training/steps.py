@@ -11,41 +11,39 @@ from ...patterns import Pattern
 from ..inference.values import CLASS, FUNCTION, NONE, NUMBER, OPTIMIZER, TENSOR
 from ..parsed_file import ParsedFile
 from ..projects.callees import derives
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 from ..syntax import identifiers
 
 _CLOSURE_NAME = Pattern(r"closure|func|fn|callback", re.IGNORECASE)
 _REMOTE = frozenset({"rpc_sync", "rpc_async", "remote"})
 
 
-def takes_only_a_closure(
-    script: ParsedFile, call: ast.Call, optimizer: ast.expr, scope: Scope
-) -> bool:
+def takes_only_a_closure(script: ParsedFile, call: ast.Call, optimizer: ast.expr) -> bool:
     """True unless `call` hands an optimizer of an unknown class what `step` of torch.optim does not take: a closure it is.
 
     `optimizer.step(loss)` is a class's own method, which computes the gradients itself.
     """
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg)]
     if script.value(optimizer).has(OPTIMIZER):
-        return not any(_is_no_closure(script, argument, scope) for argument in given)
-    return all(_may_be_a_closure(script, argument, scope) for argument in given)
+        return not any(_is_no_closure(script, argument) for argument in given)
+    return all(_may_be_a_closure(script, argument) for argument in given)
 
 
-def _is_no_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> bool:
+def _is_no_closure(script: ParsedFile, argument: ast.expr) -> bool:
     """True for tensors, numbers and lists of them: what an optimizer of the project's own takes."""
-    value = script.value(argument, scope)
+    value = script.value(argument)
     is_list = isinstance(argument, (ast.List, ast.ListComp, ast.Tuple))
     is_list = is_list or value.items is not None or value.element is not None
     return is_list or bool(value.kinds & {NUMBER, TENSOR})
 
 
-def _may_be_a_closure(script: ParsedFile, argument: ast.expr, scope: Scope) -> bool:
+def _may_be_a_closure(script: ParsedFile, argument: ast.expr) -> bool:
     match argument:
         case ast.Lambda() | ast.Starred():
             return True
         case ast.Call(func=function):
             return bool(_CLOSURE_NAME.search(ast.unparse(function)))
-    value = script.value(argument, scope)
+    value = script.value(argument)
     if value.kinds:
         return bool(value.kinds & {FUNCTION, CLASS, NONE})
     return bool(_CLOSURE_NAME.search(ast.unparse(argument)))

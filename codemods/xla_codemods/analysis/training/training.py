@@ -35,7 +35,7 @@ from ..loops import (
 from ..nodes import DEFINITIONS, FUNCTIONS, LOOPS, walk
 from ..optimizers import is_optimizer, is_scaler, is_scaling_step, scaling_steps
 from ..parsed_file import ParsedFile
-from ..scopes import FunctionNode, Scope
+from ..scopes import FunctionNode
 from ..syntax import is_literal, keyword, name_of
 from .batches import Batches
 from .elsewhere import (
@@ -156,22 +156,18 @@ class Training:
     @cached_property
     def steps(self) -> list[Step]:
         """Every optimizer step in the file, in source order."""
-        return [
-            step
-            for call, scope in self.script.index.of(ast.Call)
-            if (step := self.step(call, scope))
-        ]
+        return [step for call, _ in self.script.index.of(ast.Call) if (step := self.step(call))]
 
     @cached_property
     def _steps_by_call(self) -> dict[ast.Call, Step]:
         return {step.call: step for step in self.steps}
 
-    def step(self, call: ast.Call, scope: Scope) -> Step | None:
+    def step(self, call: ast.Call) -> Step | None:
         """`call` as an optimizer step, if it is one."""
         func = call.func
         if not (isinstance(func, ast.Attribute) and func.attr in {"step", "optimizer_step"}):
             return None
-        dotted = self.script.dotted(func, scope)
+        dotted = self.script.dotted(func)
         if dotted is not None:
             optimizer = call.args[0] if call.args else None
             return Step(call, optimizer, migrated=True) if dotted in _RUNTIME_STEPS else None
@@ -188,7 +184,7 @@ class Training:
         if scaled:
             optimizer = call.args[0] if call.args else keyword(call, "optimizer")
             return Step(call, optimizer, scaled=True)
-        is_torchs = takes_only_a_closure(self.script, call, owner, scope)
+        is_torchs = takes_only_a_closure(self.script, call, owner)
         is_torchs = is_torchs and not _is_unpacked(self.script, call)
         return Step(call, owner if is_torchs else None)
 
@@ -260,20 +256,19 @@ class Training:
         func = call.func
         if call in self._steps_by_call:
             return frozenset({STEP})
-        scope = self.script.index.scope(call)
-        dotted = self.script.dotted(func, scope)
+        dotted = self.script.dotted(func)
         if dotted in _MARKS:
             return frozenset({MARK})
         if isinstance(func, ast.Attribute) and func.attr == "backward" and self.is_backward(call):
             return frozenset({BACKWARD})
         if dotted == "torch.autograd.backward":
             return frozenset({BACKWARD})
-        if dotted == "torch.autograd.grad" or self._is_of_gradients(func, scope):
+        if dotted == "torch.autograd.grad" or self._is_of_gradients(func):
             return frozenset({GRADIENTS})
         if dotted in library_types.FUNCTIONAL_CALLS:
             return frozenset({FORWARD})
         if dotted is not None:
-            is_run = runs_a_passed_model(self.script, call, lambda a: self._is_model(a, scope))
+            is_run = runs_a_passed_model(self.script, call, self._is_model)
             return frozenset({FORWARD}) if is_run else self._effects_elsewhere(call)
         function = self.script.function_of(func)
         by_text = run_by_text(self.script, call)
@@ -282,7 +277,7 @@ class Training:
             return frozenset().union(*(self.function_effects(each) for each in run if each))
         if is_scaling_step(self.script, call):
             return frozenset({BACKWARD, STEP})
-        forward = {FORWARD} if self.is_forward(call, scope) else set()
+        forward = {FORWARD} if self.is_forward(call) else set()
         return self._effects_elsewhere(call) | forward
 
     def _effects_elsewhere(self, call: ast.Call) -> frozenset[str]:
@@ -295,17 +290,13 @@ class Training:
         source = self.script.source
         return source.mentions("autograd", "functorch") or "func" in source.names
 
-    def _is_of_gradients(self, func: ast.expr, scope: Scope) -> bool:
+    def _is_of_gradients(self, func: ast.expr) -> bool:
         """True if `func` is what `torch.func.grad` has made: `grad(loss_fn)(params)`, also by a name."""
         if not self.may_take_gradients:
             return False
-        if isinstance(func, ast.Name):
-            found = scope.find(func.id)
-            if found is None or len(found[1]) != 1 or found[1][0].path:
-                return False
-            func, scope = found[1][0].value or func, found[0]
+        func = self.script.only_value(func) or func
         while isinstance(func, ast.Call):
-            dotted = self.script.dotted(func.func, scope)
+            dotted = self.script.dotted(func.func)
             if dotted in _OF_GRADIENTS:
                 return True
             if dotted not in _AROUND or not func.args:  # vmap(grad(loss_fn), in_dims=...)
@@ -327,12 +318,12 @@ class Training:
             or value.has(MODULE)
         )
 
-    def is_forward(self, call: ast.Call, scope: Scope) -> bool:
+    def is_forward(self, call: ast.Call) -> bool:
         """True if `call` runs a model."""
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr in _RUNS:
             func = func.value
-        value = self.script.value(func, scope)
+        value = self.script.value(func)
         if value.has(MODULE):
             return True
         if value.kinds or value.definition is not None:
@@ -340,16 +331,16 @@ class Training:
         name = name_of(func)
         if is_called_a_model(func):
             return not _ON_MODELS.match(name)
-        if isinstance(func, ast.Name) and func.id in _BUILTINS and scope.find(func.id) is None:
+        if isinstance(func, ast.Name) and func.id in _BUILTINS and not self.script.bindings(func):
             return False
         if _ACCESSOR.match(name):
             return False
         given = [*call.args, *(k.value for k in call.keywords)]
-        return len(given) > 1 and any(self._is_model(a, scope) for a in given)
+        return len(given) > 1 and any(self._is_model(a) for a in given)
 
-    def _is_model(self, node: ast.expr, scope: Scope) -> bool:
+    def _is_model(self, node: ast.expr) -> bool:
         """Return True if a model is passed on: `sample_step(model, x)` runs it."""
-        value = self.script.value(node, scope)
+        value = self.script.value(node)
         return value.has(MODULE) or (not value.kinds and is_called_a_model(node))
 
     @cached_property

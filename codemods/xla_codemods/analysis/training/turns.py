@@ -220,7 +220,7 @@ def _run_by(script: Script, node: ast.AST) -> Iterator[FunctionNode]:
 
 def _stepped(script: Script, call: ast.Call) -> FunctionNode | None:
     """Return the method of this file's optimizer that `xla.optimizer_step(optimizer)` runs."""
-    step = script.training.step(call, script.index.scope(call))
+    step = script.training.step(call)
     if step is None or not step.migrated or step.optimizer is None:
         return None
     owner = script.class_of(step.optimizer)

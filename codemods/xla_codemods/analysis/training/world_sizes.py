@@ -54,14 +54,14 @@ class WorldSizeUse(NamedTuple):
 
 def uses(script: Script) -> Iterator[WorldSizeUse]:
     """Those that mean something else in one process."""
-    for node, scope in script.index.of(ast.BinOp):
+    for node, _ in script.index.of(ast.BinOp):
         if isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv)):
             pairs = ((node.left, node.right), (node.right, node.left))
             for operand, beside in pairs:
-                yield from _use(script, scope, node, operand, beside)
-    for change, scope in script.index.of(ast.AugAssign):
+                yield from _use(script, node, operand, beside)
+    for change, _ in script.index.of(ast.AugAssign):
         if isinstance(change.op, (ast.Mult, ast.Div, ast.FloorDiv)):
-            yield from _use(script, scope, change, change.value, change.target)
+            yield from _use(script, change, change.value, change.target)
 
 
 def is_counted(node: ast.expr, scope: Scope | None = None) -> bool:
@@ -88,21 +88,20 @@ def is_counted(node: ast.expr, scope: Scope | None = None) -> bool:
 
 def _use(
     script: Script,
-    scope: Scope,
     node: ast.BinOp | ast.AugAssign,
     operand: ast.expr,
     beside: ast.expr,
 ) -> Iterator[WorldSizeUse]:
+    scope = script.index.scope(node)
     if not is_counted(operand, scope) or is_counted(beside, scope):
         return
-    means = _meaning(script, scope, node, operand, beside)
+    means = _meaning(script, node, operand, beside)
     if means:
         yield WorldSizeUse(operand, node, means)
 
 
 def _meaning(
     script: Script,
-    scope: Scope,
     node: ast.BinOp | ast.AugAssign,
     operand: ast.expr,
     beside: ast.expr,
@@ -120,7 +119,7 @@ def _meaning(
         return _chosen(operand, divides)
     if _LOSS.search(near) and _is_differentiated(script, node):
         return LOSS
-    if script.value(beside, scope).has(TENSOR) or _is_of_a_sampler(script, node):
+    if script.value(beside).has(TENSOR) or _is_of_a_sampler(script, node):
         return ""
     if _FIGURE.search(near) or (divides and isinstance(beside, ast.Constant) and beside.value == 1):
         return ""

@@ -197,7 +197,7 @@ def save_lora(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]
         return
     if not (script.accelerated or uses_accelerate(script)):
         return
-    if has_own_method(script, call.func.value, call.func.attr, scope):
+    if has_own_method(script, call.func.value, call.func.attr):
         return  # which may change what it receives, and is judged where it stands
     layers = [*call.args[1:], *(k.value for k in call.keywords if _is_of_layers(k.arg))]
     tensors = [one for one in layers if not is_literal(one, None)]

@@ -138,7 +138,7 @@ _LOADER_ARGUMENTS = frozenset(
 @RULE.method("pin_memory")
 def pinned_tensor(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
-    if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner, scope):
+    if script.defines(owner, "pin_memory") or script.is_neither_tensor_nor_module(owner):
         return
     function = script.function(call)
     if function is not None and function.name == "pin_memory":

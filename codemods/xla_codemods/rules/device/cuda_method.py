@@ -157,7 +157,7 @@ def cuda_method(script: Script, call: MethodCall, scope: Scope) -> Iterator[Find
         return  # `xla.load` calls the function, and takes the exception for the accelerator
     if is_used_as_its_own(script, owner, call):
         return
-    if owners := classes_with_their_own(script, owner, call, scope):
+    if owners := classes_with_their_own(script, owner, call):
         yield RULE.finding(script, call, _AMBIGUOUS.format(owners))
         return
     given = device_argument(call)
@@ -240,7 +240,7 @@ def fetched(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
             if not _takes_torchs_arguments(around):
                 yield RULE.finding(script, around, _FUNCTION)
                 return
-            if owners := classes_with_their_own(script, owner, around, scope):
+            if owners := classes_with_their_own(script, owner, around):
                 yield RULE.finding(script, around, _AMBIGUOUS.format(owners))
                 return
             text, holes = script.devices.given(device_argument(around))
@@ -314,9 +314,7 @@ def _has_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
     value = script.value(owner, scope)
     if isinstance(owner, ast.Call) and getattr(owner.func, "id", "") == "super":
         return _inherits_it(script, value.definition, value.has(MODULE))
-    return has_own_method(script, owner, "cuda", scope) or script.is_neither_tensor_nor_module(
-        owner, scope
-    )
+    return has_own_method(script, owner, "cuda") or script.is_neither_tensor_nor_module(owner)
 
 
 def _inherits_it(script: Script, definition: ast.AST | None, is_module: bool) -> bool:

@@ -205,9 +205,7 @@ def is_cuda(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findi
     parent = script.parent(node)
     if (isinstance(parent, ast.Call) and parent.func is node) or script.dotted(node, scope):
         return
-    if _is_its_own(script, node.value, scope) or has_own_method(
-        script, node.value, "is_cuda", scope
-    ):
+    if _is_its_own(script, node.value, scope) or has_own_method(script, node.value, "is_cuda"):
         return
     if chooses_kernels(script, node) or _is_beside_xla(script, node):
         return
@@ -230,9 +228,7 @@ def on_gpu(script: Script, node: ast.Attribute, scope: Scope) -> Iterator[Findin
     owner = ast.unparse(node.value)
     is_trainer = owner.rpartition(".")[2] == "trainer"
     if isinstance(node.ctx, ast.Load) and (is_trainer or is_lightnings(script, node)):
-        if (is_trainer or owner == "self") and not has_own_method(
-            script, node.value, "on_gpu", scope
-        ):
+        if (is_trainer or owner == "self") and not has_own_method(script, node.value, "on_gpu"):
             device = (
                 "self.device" if is_lightnings(script, node) else f"{owner}.strategy.root_device"
             )
@@ -513,7 +509,7 @@ def _is_its_own(script: Script, owner: ast.expr, scope: Scope) -> bool:
         if "is_cuda" in script.inference.class_attributes(value.definition):
             return True
         is_named = isinstance(owner, ast.Name) and value.has(MODULE)
-        return is_named or script.is_neither_tensor_nor_module(owner, scope)
+        return is_named or script.is_neither_tensor_nor_module(owner)
     return (
         not value.has(TENSOR)
         and isinstance(owner, ast.Name)

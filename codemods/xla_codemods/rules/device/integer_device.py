@@ -172,7 +172,7 @@ def moved(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
         owner = call.func.value
         kinds = script.value(owner, scope).kinds
         has_its_own = DATASET in kinds or script.defines(owner, call.func.attr)
-        has_its_own = has_its_own or script.is_neither_tensor_nor_module(owner, scope)
+        has_its_own = has_its_own or script.is_neither_tensor_nor_module(owner)
         if kinds & {MODULE, TENSOR} or not has_its_own:
             yield from found
 
@@ -359,7 +359,7 @@ def _is_of_tensor(script: Script, index: ast.expr, scope: Scope) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="get_device"), args=[], keywords=[]):
             if script.value(owner, scope).has(TENSOR):
                 return True
-            if not script.is_method_of_a_tensor(owner, "get_device", scope):
+            if not script.is_method_of_a_tensor(owner, "get_device"):
                 return False
     return is_index_of_tensor(index, scope)
 

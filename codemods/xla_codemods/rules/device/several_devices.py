@@ -198,7 +198,7 @@ def _may_be_anothers(script: Script, owner: ast.expr, call: ast.Call, scope: Sco
     """True if `call` is one of `cuda`, and may run that of a class which is no module."""
     if name_of(call.func) != "cuda":
         return False
-    return bool(classes_with_their_own(script, owner, call, scope))
+    return bool(classes_with_their_own(script, owner, call))
 
 
 def _counts_devices(script: Script, index: ast.expr) -> bool:

@@ -113,7 +113,7 @@ def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Findin
     if len(call.args) != 1 or call.keywords:
         return
     given = call.args[0]
-    if has_own_method(script, call.func.value, "type", scope):
+    if has_own_method(script, call.func.value, "type"):
         return
     torch = script.spell("torch", scope)
     found = cuda_type(script, given)

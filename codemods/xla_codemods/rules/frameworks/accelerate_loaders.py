@@ -148,7 +148,7 @@ def made(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
 @RULE.call(*PARSERS)
 def parsed(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     """`--fsdp` of the command line needs the patch before the arguments are there."""
-    if makes_trainer(script) and parses_arguments(script, call, scope):
+    if makes_trainer(script) and parses_arguments(script, call):
         yield from _patched(script, call)
 
 

@@ -134,9 +134,7 @@ def half(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
         return
     if isinstance(script.parent(call), ast.Dict) or keeps_half(script, call):
         return  # half the size, in a checkpoint
-    if may_be_on_the_device(script, owner, scope) and not has_own_method(
-        script, owner, "half", scope
-    ):
+    if may_be_on_the_device(script, owner) and not has_own_method(script, owner, "half"):
         edit = Replace(call, "{0}.bfloat16()", (owner,))
         yield RULE.finding(script, call, _MESSAGE, edit, safety=UNSAFE)
 
@@ -149,7 +147,7 @@ def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Findin
     if _is_decided(script, call) or keeps_half(script, call):
         return
     there = script.value(call, scope).has(ACCEL)
-    if there or may_be_on_the_device(script, call.func.value, scope):
+    if there or may_be_on_the_device(script, call.func.value):
         for node in types:
             yield _finding(script, node, scope)
 
@@ -158,7 +156,7 @@ def converted(script: Script, call: MethodCall, scope: Scope) -> Iterator[Findin
 def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding]:
     """`torch.zeros(..., dtype=torch.float16, device=...)`, `from_pretrained(..., torch_dtype=torch.float16)`."""
     by_name = isinstance(node.value, ast.Constant) and node.value.value == "float16"
-    if not by_name and not is_half(script, node.value, scope):
+    if not by_name and not is_half(script, node.value):
         return
     call = script.parent(node)
     if not isinstance(call, ast.Call) or not script.accelerated:
@@ -182,7 +180,7 @@ def created(script: Script, node: ast.keyword, scope: Scope) -> Iterator[Finding
 
 @RULE.call("torch.set_default_dtype")
 def default(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if script.accelerated and call.args and is_half(script, call.args[0], scope):
+    if script.accelerated and call.args and is_half(script, call.args[0]):
         yield _finding(script, call.args[0], scope)
 
 

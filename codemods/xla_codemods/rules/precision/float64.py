@@ -64,7 +64,7 @@ _MESSAGE = (
 @RULE.method("double")
 def double(script: Script, call: MethodCall, scope: Scope) -> Iterator[Finding]:
     owner = call.func.value
-    if call.args or has_own_method(script, owner, "double", scope):
+    if call.args or has_own_method(script, owner, "double"):
         return
     if _on_the_device(script, owner, scope) or _is_a_moved_module(script, call, owner):
         yield RULE.finding(script, call, _MESSAGE)

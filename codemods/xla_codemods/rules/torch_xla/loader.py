@@ -83,7 +83,7 @@ _SAME = "the loader runs with torch_xla only: use `xla.MpDeviceLoader`, which is
 
 @RULE.call(f"{_HOME}.MpDeviceLoader")
 def device_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if is_refused(script, call, scope):
+    if is_refused(script, call):
         yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
     else:
         yield RULE.finding(script, call, _SAME, renamed(script, call, "MpDeviceLoader"))
@@ -101,7 +101,7 @@ def uncalled(script: Script, node: ast.expr, scope: Scope) -> Iterator[Finding]:
 def parallel_loader(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
     device = _one_device(call)
     passed = _one_pass(script, call) if device is not None else None
-    if is_refused(script, call, scope):
+    if is_refused(script, call):
         yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
         return
     if device is None or passed is None:

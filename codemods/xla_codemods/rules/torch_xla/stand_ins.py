@@ -85,7 +85,7 @@ RULE = Rule("XLA021", "torch-xla-stand-in", severity=WARNING, origin="torch_xla"
 
 @RULE.call(*STAND_INS)
 def called(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
-    if is_refused(script, call, scope):
+    if is_refused(script, call):
         yield RULE.finding(script, call, f"torch_xla 2.9 does not accept these arguments: {KEPT}")
     else:
         yield from _finding(script, call.func, scope)

@@ -225,14 +225,14 @@ _CAPTURES = frozenset(
 def stay(script: ParsedFile) -> bool:
     """Return True if all stream code stays: a stream cannot be removed, or a CUDA graph captures what runs on it."""
     return any(
-        script.dotted(call.func, scope) in _CAPTURES
+        script.dotted(call.func) in _CAPTURES
         or (
-            script.dotted(call.func, scope) in STREAMS
+            script.dotted(call.func) in STREAMS
             and not goes(script, call)
             and is_needed(script, call)
         )
         or (is_ordering(script, call) and not orders_streams(script, call))
-        for call, scope in script.index.of(ast.Call)
+        for call, _ in script.index.of(ast.Call)
     )
 
 

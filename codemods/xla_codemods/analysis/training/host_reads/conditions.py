@@ -173,7 +173,7 @@ def _bases(script: Script, error: str) -> list[str]:
 def _saves_at_once(script: Script) -> bool:
     """Return True if weights are written without waiting for the output before."""
     return any(
-        (script.dotted(call.func, scope) or "").startswith("torch.distributed.checkpoint.")
+        (script.dotted(call.func) or "").startswith("torch.distributed.checkpoint.")
         for name in ("async_save", "save", "save_state_dict")
-        for call, scope in script.index.calls_of(name)
+        for call, _ in script.index.calls_of(name)
     )

@@ -259,7 +259,7 @@ def _is_converted(script: Script, function: str, node: ast.expr) -> bool:
 def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
     func = call.func
     scope = script.index.scope(call)
-    dotted = script.dotted(func, scope)
+    dotted = script.dotted(func)
     if dotted == "torch.nn.utils.clip_grad_norm_":
         given = keyword(call, "error_if_nonfinite")
         if is_literal(given, True):
@@ -302,10 +302,10 @@ def _of_call(script: Script, call: ast.Call) -> Iterator[str]:
             if keyword(call, "max_norm") is not None and not is_off(given):
                 yield "`error_if_nonfinite`, which is Fabric's default, reads the norm from the device"
         elif func.attr in _LOGGING and not (dotted or "").startswith("torch."):  # torch.log
-            own = script.local_method(func, scope) is not None or _keeps(script, func)
+            own = script.local_method(func) is not None or _keeps(script, func)
             if not own and any(_shows(script, a) for a in _given(call)):
                 yield "logging a tensor reads it from the device"
-        elif func.attr == "step" and script.value(func.value, scope).has(SCHEDULER):
+        elif func.attr == "step" and script.value(func.value).has(SCHEDULER):
             if any(is_device_tensor(script, argument) for argument in _given(call)):
                 yield "this scheduler reads the value that it is given from the device"
 

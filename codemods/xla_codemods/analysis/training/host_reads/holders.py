@@ -151,8 +151,8 @@ def attributes_read(
         is_called = isinstance(parent, ast.Call) and parent.func is node
         if not isinstance(node.ctx, ast.Load) or is_called:
             continue
-        kinds = script.value(node.value, scope).kinds
-        if script.dotted(node, scope) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
+        kinds = script.value(node.value).kinds
+        if script.dotted(node) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
             if definition is None or not is_of_another(script, node, scope, definition):
                 found.append(node)
     return found

@@ -46,10 +46,10 @@ def is_shown_on_a_console(script: Script, call: ast.Call) -> bool:
     own = file is None or script.dotted(file) in STREAMS
     if isinstance(func, ast.Name):
         is_print = func.id == "print" and scope.find("print") is None
-        return own and (is_print or script.dotted(func, scope) == "rich.print")
-    if not isinstance(func, ast.Attribute) or script.local_method(func, scope) is not None:
+        return own and (is_print or script.dotted(func) == "rich.print")
+    if not isinstance(func, ast.Attribute) or script.local_method(func) is not None:
         return False
-    dotted = script.dotted(func, scope) or ""
+    dotted = script.dotted(func) or ""
     if func.attr in _LEVELS:
         if any(k.arg in _OF_THE_MOMENT for k in call.keywords):
             return False
@@ -106,9 +106,8 @@ def is_tracked(script: Script, call: ast.Call) -> bool:
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr not in {"add_scalar", "add_scalars"}:
         return False
-    scope = script.index.scope(call)
     is_numbered = len(call.args) > 2 or keyword(call, "global_step") is not None
-    is_own = script.local_method(func, scope) is not None or script.dotted(func, scope) is not None
+    is_own = script.local_method(func) is not None or script.dotted(func) is not None
     return is_numbered and not is_own and is_waited_for(script, call)
 
 

@@ -106,8 +106,7 @@ def _called(script: ParsedFile, func: ast.expr) -> tuple[list[FunctionNode], lis
 
     `for callback in callbacks: callback.on_step(self)` calls such a method.
     """
-    scope = script.index.scope(func)
-    definition = script.local_method(func, scope) or script.value(func, scope).definition
+    definition = script.local_method(func) or script.value(func).definition
     if isinstance(definition, FUNCTIONS):
         return [definition], []
     if definition is not None or not isinstance(func, ast.Attribute) or script.dotted(func):

@@ -48,10 +48,10 @@ def maker_names(script: ParsedFile) -> set[str]:
 def creations(script: ParsedFile) -> Iterator[Creation]:
     """Where the file makes scalers for CUDA, in its order."""
     names = maker_names(script)
-    for call, scope in script.index.of(ast.Call):
+    for call, _ in script.index.of(ast.Call):
         func = call.func
         last = name_of(func)
-        if last not in names or script.dotted(func, scope) not in MAKERS:
+        if last not in names or script.dotted(func) not in MAKERS:
             continue
         if not script.is_in_class_of(SCALER, call) and not _is_for_another_device(call):
             yield _creation(script, call)

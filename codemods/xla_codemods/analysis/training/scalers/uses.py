@@ -86,8 +86,8 @@ def uses_of_scalers(script: ParsedFile) -> Uses:
     for creation in creations(script):
         finder.uses.creations.append(creation)
     seen = set()
-    for node, scope in _references(script, finder.uses.creations):
-        finder.use(node, scope)
+    for node in _references(script, finder.uses.creations):
+        finder.use(node)
         seen.add(node)
     if _is_read_otherwise(script, finder.uses.creations, seen):
         finder.uses.handed_out = True
@@ -101,9 +101,9 @@ def _is_read_otherwise(script: ParsedFile, creations: list[Creation], seen: set[
     `self.learn.scaler = GradScaler()` here, and `self.scaler.update()` there.
     """
     names = _attributes(script, creations)
-    for node, scope in script.index.of(ast.Attribute):
+    for node, _ in script.index.of(ast.Attribute):
         if node.attr in names and isinstance(node.ctx, ast.Load) and node not in seen:
-            kinds = script.value(node, scope).kinds
+            kinds = script.value(node).kinds
             if (not kinds or SCALER in kinds) and not script.is_in_class_of(SCALER, node):
                 return True
     for asking in ("getattr", "hasattr"):
@@ -123,22 +123,22 @@ def _attributes(script: ParsedFile, creations: list[Creation]) -> set[str]:
         if isinstance(target, ast.Attribute)
     }
     if creations:
-        for node, scope in script.index.of(ast.Attribute):
+        for node, _ in script.index.of(ast.Attribute):
             if isinstance(node.ctx, ast.Store) and node.attr not in names:
                 statement = script.statement(node)
                 if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value:
-                    if _gives_a_scaler(script, statement.value, scope):
+                    if _gives_a_scaler(script, statement.value):
                         names.add(node.attr)
     return names
 
 
-def _gives_a_scaler(script: ParsedFile, value: ast.expr, scope: Scope) -> bool:
+def _gives_a_scaler(script: ParsedFile, value: ast.expr) -> bool:
     if isinstance(value, ast.Tuple):
-        return any(_gives_a_scaler(script, element, scope) for element in value.elts)
-    return SCALER in script.value(value, scope).kinds
+        return any(_gives_a_scaler(script, element) for element in value.elts)
+    return SCALER in script.value(value).kinds
 
 
-def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple[ast.expr, Scope]]:
+def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[ast.expr]:
     """Yield names, attributes and subscripts that are a scaler when they are read (or deleted)."""
     bound = {
         name for creation in creations for name in map(last_name, targets_of(creation.statement))
@@ -150,17 +150,17 @@ def _references(script: ParsedFile, creations: list[Creation]) -> Iterator[tuple
         *index.of(ast.Attribute),
         *index.of(ast.Subscript),
     ]
-    for node, scope in nodes:
+    for node, _ in nodes:
         last = last_name(node)
         if last not in bound and not _NAME.search(last) and not _is_entry(node):
             continue
         if isinstance(node.ctx, ast.Store) or not is_scaler(script, node):
             continue
-        value = script.value(node, scope)
+        value = script.value(node)
         if value.has(TENSOR) or isinstance(value.definition, ast.ClassDef):
             continue
         if not script.is_in_class_of(SCALER, node):
-            yield node, scope
+            yield node
 
 
 def _is_entry(node: ast.expr) -> bool:
@@ -177,16 +177,16 @@ class _Finder:
     def fix(self, node: ast.expr | ast.stmt, *edits: Edit) -> None:
         self.uses.fixed.append((node, edits))
 
-    def use(self, node: ast.expr, scope: Scope) -> None:
+    def use(self, node: ast.expr) -> None:
         """One reference, by what stands around it."""
         self.uses.names.add(last_name(node))
         parent = self.script.parent(node)
         if isinstance(parent, ast.Attribute):
             outer = self.script.parent(parent)
             if isinstance(outer, ast.Call) and outer.func is parent:
-                self.method(parent.attr, outer, scope)
+                self.method(parent.attr, outer)
             else:
-                self.attribute(parent, scope)
+                self.attribute(parent)
         elif isinstance(parent, ast.keyword):
             call = self.script.parent(parent)
             self.argument(node, call)
@@ -224,7 +224,7 @@ class _Finder:
         else:
             self.uses.handed_out = True
 
-    def method(self, name: str, call: ast.Call, scope: Scope) -> None:
+    def method(self, name: str, call: ast.Call) -> None:
         """`scaler.<name>(...)`."""
         if name in ("state_dict", "load_state_dict"):
             self.uses.saved = True
@@ -240,7 +240,7 @@ class _Finder:
         elif name == "get_scale":
             self.scales.append(call)
         elif name == "is_enabled":
-            self.enabled(call, scope)
+            self.enabled(call)
         else:
             self.uses.unclear.append(call)
 
@@ -305,13 +305,13 @@ class _Finder:
         else:
             self.fix(call, Replace(call, "None"))
 
-    def enabled(self, call: ast.Call, scope: Scope) -> None:
+    def enabled(self, call: ast.Call) -> None:
         """`scaler.is_enabled()` says whether mixed precision is on: what `enabled=` was given."""
         given = {creation: keyword(creation.call, "enabled") for creation in self.uses.creations}
         match list(given.values()):
             case []:
                 self.uses.unclear.append(call)
-            case [ast.expr() as value] if self.is_same_there(value, scope):
+            case [ast.expr() as value] if self.is_same_there(value, self.script.index.scope(call)):
                 self.fix(call, Replace(call, self.script.segment(value)))
             case _:
                 self.uses.handed_out = True  # the runtime's, which scales nothing, can be asked
@@ -328,10 +328,11 @@ class _Finder:
                 return False
         return True
 
-    def attribute(self, node: ast.Attribute, scope: Scope) -> None:
+    def attribute(self, node: ast.Attribute) -> None:
         """`scaler._scale` and the like, not called."""
         self.uses.changes.changed.add(node)
         if node.attr == "_scale" and isinstance(node.ctx, ast.Load):
+            scope = self.script.index.scope(node)
             text = f"{self.script.spell('torch.tensor', scope)}(1.0)"
             self.fix(node, Replace(node, text))
         else:

@@ -54,8 +54,8 @@ def paddings(script: Script) -> Iterator[Padding]:
         yield Padding(call, PADDED)
     if not script.source.mentions("tokeniz", "collat", "trl"):
         return
-    for call, scope in script.index.of(ast.Call):
-        dotted = script.dotted(call.func, scope)
+    for call, _ in script.index.of(ast.Call):
+        dotted = script.dotted(call.func)
         if dotted in _COLLATORS:
             yield from _of_collator(call)
         elif dotted in _TRAINERS:
@@ -249,8 +249,8 @@ def graph_loaders(script: ParsedFile) -> Iterator[ast.Call]:
     """Calls that make loaders of PyTorch Geometric and DGL, which join, or sample, graphs."""
     if not script.source.mentions("torch_geometric", "dgl"):
         return
-    for call, scope in script.index.of(ast.Call):
-        home, _, name = (script.dotted(call.func, scope) or "").rpartition(".")
+    for call, _ in script.index.of(ast.Call):
+        home, _, name = (script.dotted(call.func) or "").rpartition(".")
         if not home.startswith(_HOMES) or not name.endswith(_MADE):
             continue
         if home.startswith("dgl") and name.endswith("Sampler"):

@@ -42,7 +42,7 @@ def _behind_returned_losses(script: Script, function: FunctionNode | None) -> fr
 def is_computed_from_a_forward(script: Script, node: ast.expr) -> bool:
     """Return True if a tensor that is computed for `node` is what a model returns: `logits = model(ids)[:, -1]`."""
     return any(
-        isinstance(part, ast.Call) and script.training.is_forward(part, script.index.scope(part))
+        isinstance(part, ast.Call) and script.training.is_forward(part)
         for part in reach([node], lambda each: _parts(script, each))
     )
 

@@ -333,7 +333,7 @@ def _losses_in(script: Script, step: ast.expr) -> list[ast.expr]:
         return [step]
     if not isinstance(step, ast.Call):
         return []
-    if script.training.step(step, script.index.scope(step)) is None:
+    if script.training.step(step) is None:
         return []
     for given in (*step.args, *(k.value for k in step.keywords)):
         match given:

@@ -141,14 +141,14 @@ def _is_changed(script: Script, name: ast.Name) -> bool:
 _HALF = frozenset({"torch.float16", "torch.half"})
 
 
-def is_half(script: ParsedFile, node: ast.AST | None, scope: Scope | None = None) -> bool:
+def is_half(script: ParsedFile, node: ast.AST | None) -> bool:
     """True if `node` is `torch.float16`."""
-    return isinstance(node, ast.expr) and script.dotted(node, scope) in _HALF
+    return isinstance(node, ast.expr) and script.dotted(node) in _HALF
 
 
 def bfloat16_for(script: ParsedFile, node: ast.expr, scope: Scope) -> str | None:
     """Return the name of `node` in bfloat16, if it is float16."""
-    return script.spell("torch.bfloat16", scope) if is_half(script, node, scope) else None
+    return script.spell("torch.bfloat16", scope) if is_half(script, node) else None
 
 
 def converted_to(script: ParsedFile, call: ast.Call, dtypes: frozenset[str]) -> Iterator[ast.expr]:
@@ -161,9 +161,9 @@ def converted_to(script: ParsedFile, call: ast.Call, dtypes: frozenset[str]) -> 
             yield source
 
 
-def may_be_on_the_device(script: ParsedFile, node: ast.expr, scope: Scope) -> bool:
+def may_be_on_the_device(script: ParsedFile, node: ast.expr) -> bool:
     """True if `node` can be a tensor or module that the accelerator computes with."""
-    value = script.value(node, scope)
+    value = script.value(node)
     if value.has(HOST):
         return False
-    return not script.is_neither_tensor_nor_module(node, scope)
+    return not script.is_neither_tensor_nor_module(node)
