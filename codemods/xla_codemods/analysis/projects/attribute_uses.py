@@ -11,7 +11,6 @@ from ...flow.closure import reach
 from ...patterns import Pattern
 from ..index import Index
 from ..inference.values import ARRAY, DTYPE, INSTANCE, MODULE, NUMBER, STRING, TENSOR
-from ..scopes import Scope, resolve
 from .project import Modules, Project
 
 _CLASS = Pattern(r"^[ \t]*class[ \t]+(\w+)[ \t]*(\(?)", re.MULTILINE)
@@ -29,12 +28,10 @@ _PLAIN = frozenset({ARRAY, DTYPE, NUMBER, STRING, TENSOR})
 
 
 class AttributeUse(NamedTuple):
-    """`node`, in the module at `path`, with its scope and that module's index."""
+    """`node`, in the module `home`."""
 
     node: ast.Attribute | ast.Name
-    scope: Scope
     home: Index
-    path: str
 
 
 def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[AttributeUse | None]:
@@ -50,10 +47,8 @@ def uses_elsewhere(project: Project, owner: str, name: str) -> Iterator[Attribut
         if index is None:
             yield None
             continue
-        for node, scope in index.of(ast.Attribute):
-            use = AttributeUse(node, scope, index, path)
-            if node.attr == name and _may_be_of(modules, use, related):
-                yield use
+        uses = (AttributeUse(node, index) for node, _ in index.attributes(name))
+        yield from (use for use in uses if _may_be_of(modules, use, related))
 
 
 def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | None]:
@@ -70,19 +65,18 @@ def uses_of_function(project: Project, name: str) -> Iterator[AttributeUse | Non
             i.name == "*" and modules.locate(i.home, path) == (project.path, []) for i in imports
         ):
             yield None
-        found: list[tuple[ast.Name | ast.Attribute, Scope]] = [
-            (node, scope) for node, scope in index.of(ast.Name) if node.id in names
-        ]
-        found += [(node, scope) for node, scope in index.attributes(name)]
-        for node, scope in found:
-            dotted = resolve(node, scope)
+        found: list[ast.Name | ast.Attribute] = []
+        found += [node for node, _ in index.of(ast.Name) if node.id in names]
+        found += [node for node, _ in index.attributes(name)]
+        for node in found:
+            dotted = index.dotted(node)
             if dotted is None:
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                     yield None  # it is other things, too
                 continue
             defined = modules.defined(dotted, path)
             if defined is not None and defined[1] == project.path:
-                yield AttributeUse(node, scope, index, path)
+                yield AttributeUse(node, index)
             elif defined is None and modules.locate(dotted, path) is not None:
                 yield None
 
@@ -104,31 +98,30 @@ def _beside(project: Project) -> frozenset[str]:
 
 
 def _may_be_of(modules: Modules, use: AttributeUse, related: frozenset[str]) -> bool:
-    node, scope, home, path = use
-    dotted = resolve(node, scope)
+    node, home = use
+    dotted = home.dotted(node)
     if dotted is not None:  # of a module: of a library, or a function of one of the project's
-        found = modules.locate(dotted, path)
+        found = modules.locate(dotted, home.path)
         return found is not None and len(found[1]) > 1
     assert isinstance(node, ast.Attribute)
-    known = _class_made(modules, use, node.value)
+    known = _class_made(modules, home, node.value)
     if known:
         return known in related
-    value = home.inference.value(node.value, scope)
+    value = home.value(node.value)
     if isinstance(value.definition, ast.ClassDef):
         return value.definition.name in related
     return not value.kinds & _PLAIN or bool(value.kinds & {INSTANCE, MODULE})
 
 
-def _class_made(modules: Modules, use: AttributeUse, owner: ast.expr) -> str:
+def _class_made(modules: Modules, home: Index, owner: ast.expr) -> str:
     """The class of another module that the name `owner`, before the attribute, is made of: `agent = DQN()`."""
-    found = use.scope.find(owner.id) if isinstance(owner, ast.Name) else None
     made: set[str] = set()
-    for binding in found[1] if found is not None else ():
+    for binding in home.bindings(owner):
         value = binding.value
         if binding.how != "assign" or binding.path or not isinstance(value, ast.Call):
             return ""
-        dotted = resolve(value.func, found[0]) if found is not None else None
-        defined = modules.defined(dotted, use.path) if dotted else None
+        dotted = home.dotted(value.func)
+        defined = modules.defined(dotted, home.path) if dotted else None
         if defined is None or not isinstance(defined[0], ast.ClassDef):
             return ""
         made.add(defined[0].name)

@@ -118,7 +118,7 @@ def uses_of(
     ]
     if isinstance(script.parent(function), ast.Module):
         found = uses_of_function(script.project, function.name)
-        uses += [(script.other_file(use.path), use.node) for use in found if use is not None]
+        uses += [(script.other_file(use.home.path), use.node) for use in found if use is not None]
     if any(name_of(decorator) in _PROPERTIES for decorator in function.decorator_list):
         return uses
     return [(file, call_of(file, node) or node) for file, node in uses]

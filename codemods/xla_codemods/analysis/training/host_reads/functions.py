@@ -255,7 +255,7 @@ def _uses(script: Script, function: FunctionNode) -> Iterable[ast.expr]:
             return [f for f, value in called if value.definition is owner and value.has(INSTANCE)]
         case ast.ClassDef() if not name.startswith("__"):
             used = script.index.attributes(name)
-            return [node for node, scope in used if not is_of_another(script, node, scope, owner)]
+            return [node for node, _ in used if not is_of_another(script, node, owner)]
     return []
 
 

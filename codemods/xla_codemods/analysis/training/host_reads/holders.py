@@ -13,7 +13,6 @@ from ....flow.containers import iterates_keys
 from ...bindings import Binding
 from ...inference.values import ARRAY, INSTANCE, NUMBER, STRING, TENSOR
 from ...projects.attribute_uses import AttributeUse, is_of_another_class, uses_elsewhere
-from ...scopes import Scope
 from ...script import Script
 from ...syntax import assigned
 
@@ -111,16 +110,14 @@ def attribute_stores(script: Script, name: str, definition: ast.ClassDef) -> lis
     stored += [
         _set_to(script, node)
         for node, scope in script.index.attributes(name)
-        if not isinstance(node.ctx, ast.Load) and not is_of_another(script, node, scope, definition)
+        if not isinstance(node.ctx, ast.Load) and not is_of_another(script, node, definition)
     ]
     return stored or [None]
 
 
-def is_of_another(
-    script: Script, node: ast.Attribute, scope: Scope, definition: ast.ClassDef
-) -> bool:
+def is_of_another(script: Script, node: ast.Attribute, definition: ast.ClassDef) -> bool:
     """Return True if `node` is certainly an attribute of another class than `definition`."""
-    use = AttributeUse(node, scope, script.index, script.project.path)
+    use = AttributeUse(node, script.index)
     return is_of_another_class(script.project, definition.name, use)
 
 
@@ -146,14 +143,14 @@ def attributes_read(
 ) -> list[ast.Attribute]:
     """Return the reads of an attribute `name`, of `definition` if given, except method calls."""
     found: list[ast.Attribute] = []
-    for node, scope in script.index.attributes(name):
+    for node, _ in script.index.attributes(name):
         parent = script.parent(node)
         is_called = isinstance(parent, ast.Call) and parent.func is node
         if not isinstance(node.ctx, ast.Load) or is_called:
             continue
         kinds = script.value(node.value).kinds
         if script.dotted(node) is None and not kinds & {TENSOR, ARRAY, NUMBER, STRING}:
-            if definition is None or not is_of_another(script, node, scope, definition):
+            if definition is None or not is_of_another(script, node, definition):
                 found.append(node)
     return found
 
