@@ -8,7 +8,7 @@ from collections.abc import Collection
 from ...inference.values import TENSOR
 from ...once import once
 from ...projects import in_steps
-from ...scopes import Binding, FunctionNode, Scope
+from ...scopes import Binding, FunctionNode
 from ...script import Script
 
 # Modules of torch.nn whose call gives something else than one tensor.
@@ -37,7 +37,7 @@ def gives_one_tensor(script: Script, func: ast.expr) -> bool:
             return False
         returned = script.inference.returned(*method)
         return returned.kinds == {TENSOR} and not (returned.items or returned.fields)
-    made = [_dotted(script, b, home) for b, home in _bindings(script, func)]
+    made = [_dotted(script, binding) for binding in _bindings(script, func)]
     return bool(made) and all(
         dotted is not None
         and dotted.startswith("torch.nn.")
@@ -50,13 +50,13 @@ def gives_one_tensor(script: Script, func: ast.expr) -> bool:
 def is_state(script: Script, node: ast.Attribute) -> bool:
     """True if `node` is a parameter or a buffer that its module has made: `self.queue_ptr`."""
     made = _bindings(script, node)
-    if any(b.how == "buffer" for b, _ in made):
+    if any(binding.how == "buffer" for binding in made):
         return True  # what is assigned to its name later is a buffer, too
     if not made and _registers_by_name(script, node):
         return True
     return bool(made) and all(
-        _dotted(script, b, home) in {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
-        for b, home in made
+        _dotted(script, binding) in {"torch.nn.Parameter", "torch.nn.parameter.Parameter"}
+        for binding in made
     )
 
 
@@ -71,7 +71,7 @@ def _registers_by_name(script: Script, node: ast.Attribute) -> bool:
     )
 
 
-def _dotted(script: Script, binding: Binding, home: Scope) -> str | None:
+def _dotted(script: Script, binding: Binding) -> str | None:
     """Whose instance is bound, looking through `.to(...)` and `.cuda()`."""
     value = binding.value
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
@@ -79,17 +79,15 @@ def _dotted(script: Script, binding: Binding, home: Scope) -> str | None:
             break
         value = value.func.value
     if isinstance(value, ast.Call) and not binding.path:
-        return script.dotted(value.func, home)
+        return script.dotted(value.func)
     return None
 
 
-def _bindings(script: Script, func: ast.expr) -> list[tuple[Binding, Scope]]:
+def _bindings(script: Script, func: ast.expr) -> list[Binding]:
     match func:
-        case ast.Name(id=name):
-            found = script.index.scope(func).find(name)
-            return [(b, found[0]) for b in found[1]] if found else []
         case ast.Attribute(value=owner, attr=name):
             definition = script.value(owner).definition
             if isinstance(definition, ast.ClassDef):
-                return script.inference.class_attributes(definition).get(name, [])
-    return []
+                attributes = script.inference.class_attributes(definition)
+                return [binding for binding, _ in attributes.get(name, ())]
+    return script.bindings(func)
