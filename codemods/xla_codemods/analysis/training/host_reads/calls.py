@@ -277,6 +277,8 @@ class _Later:
             return
         if all(b.how in {"import", "fallback", "def", "class"} for b in script.bindings(node)):
             return
+        if is_bound_once(script, node) and isinstance(script.only_value(node), ast.Constant):
+            return  # `EPOCHS = 3`
         if node not in self.kept and is_device_tensor(script, node):
             shown = script.parent(node)
             if not (isinstance(shown, ast.FormattedValue) and is_a_number(script, shown, [node])):

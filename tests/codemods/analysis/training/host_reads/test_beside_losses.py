@@ -117,3 +117,22 @@ def test_float_of_a_name_of_floats_needs_no_conversion(value: str, kept: str) ->
                 print(self.record[-1])
         """
     assert f"self.record.append({kept})" in migrated(source)
+
+
+def test_a_deferred_call_binds_no_name_of_a_constant() -> None:
+    source = """
+        import torch
+
+        EPOCHS = 3
+
+        def train(model, loader, optimizer):
+            width = 5
+            model.cuda()
+            for epoch in range(EPOCHS):
+                for x in loader:
+                    loss = model(x.cuda()).mean()
+                    loss.backward()
+                    optimizer.step()
+                    print(f"{epoch:{width}}/{EPOCHS}: {loss.item():.3f}")
+        """
+    assert "xla.later(lambda epoch=epoch, loss=loss: " in migrated(source)
