@@ -182,19 +182,21 @@ def _elements(file: File, several: ast.expr | None, path: tuple[int, ...]) -> li
         case ast.Call() if path[0] == ITERATED:
             taken = _yielded(file, several, [])
         case ast.Call():
-            values = (value for f in run_by(file, several.func) for value in _returned(file, f))
-            return [e for value in values for e in _parts_of(file, value, path)]
+            taken = [e for made in _tuples(file, several) for e in made.elts[path[0] : path[0] + 1]]
         case ast.Name() if path[0] == ITERATED:
             taken = _rest(file, several)
     return [each for element in taken for each in _elements(file, element, path[1:])]
 
 
-def _parts_of(file: File, returned: ast.expr, path: tuple[int, ...]) -> list[ast.expr]:
-    """Return what `path` takes of the tuple, or of another function's, that a function returns."""
-    is_passed_on = isinstance(returned, ast.Call)
-    return (
-        _elements(file, returned, path) if is_passed_on or isinstance(returned, ast.Tuple) else []
-    )
+def _tuples(file: File, call: ast.Call) -> list[ast.Tuple]:
+    """Return the tuples that `call` may return, also those that a function gets from another and returns."""
+
+    def step(node: ast.expr) -> list[ast.expr]:
+        functions = run_by(file, node.func) if isinstance(node, ast.Call) else ()
+        return [value for function in functions for value in _returned(file, function)]
+
+    start: list[ast.expr] = [call]
+    return [made for made in reach(start, step) if isinstance(made, ast.Tuple)]
 
 
 def _rest(file: File, owner: ast.expr, key: str = "") -> list[ast.expr]:

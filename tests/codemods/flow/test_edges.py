@@ -187,6 +187,13 @@ PROGRAMS = {
             return g()
         (a, b), c = h()
         used(b)""",
+    "a part of the result of a function that calls itself": """
+        def f(n):
+            if n:
+                return f(n - 1)
+            return 1, made()
+        a, b = f(2)
+        used(b)""",
     "a part of the result of a method": """
         class C:
             def f(self):
