@@ -34,7 +34,7 @@ _OF_STEPS = {rule.code: rule.of_step for rule in RULES if rule.of_step}
 _NATIVE = f"import {VENDORED}"  # of a file in the native style
 _DEFERRING = frozenset(rule.code for rule in RULES if rule.defers)
 _OF_WHAT_RUNS = frozenset(rule.code for rule in RULES if rule.of_what_runs)
-_TESTS = frozenset({"XLA102", "XLA107"})
+_TESTS = frozenset(rule.code for rule in RULES if rule.opens)
 _FIRST = frozenset(rule.code for rule in RULES if rule.first)
 _MORE = 3  # rewritings behind the first
 

@@ -64,6 +64,7 @@ class Rule:
         defers: bool = False,
         first: bool = False,
         of_what_runs: bool = False,
+        opens: bool = False,
         words: tuple[str, ...] = (),
         leftovers: str = "",
     ) -> None:
@@ -86,6 +87,7 @@ class Rule:
             defers: True if the rule defers reads of loops, so that they need no step mark before them.
             first: True if an error of this rule stops the migration: it is listed before the file's other findings.
             of_what_runs: True if the rule reports nothing in code that XLA never runs, for example in a branch for CUDA.
+            opens: True if the rule replaces tests for CUDA. A test stays if its branch fails on XLA and has no fix.
             words: parts of names, in small letters. The checks of nodes and of the file run only in files that mention
                 one of them; fallbacks also run in files with uses that no rule reports.
             leftovers: the effort of findings at CUDA-only names that the catalog assigns to the rule and that no other
@@ -95,6 +97,7 @@ class Rule:
         self.defers = defers
         self.first = first
         self.of_what_runs = of_what_runs
+        self.opens = opens
         self.words = words
         self.leftovers = leftovers
         self.about = about

@@ -30,7 +30,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("device.cuda_method", {'code': 'XLA101', 'name': 'cuda-method', 'of_what_runs': True},
 "both: torch.Tensor|torch.nn.Module{cuda}; calls: operator{methodcaller}; methods: {cuda}; named: "
 "Attribute{cuda} Call{getattr}"),
-("device.device_query", {'code': 'XLA102', 'name': 'device-query', 'of_what_runs': True},
+("device.device_query", {'code': 'XLA102', 'name': 'device-query', 'of_what_runs': True, 'opens': True},
 "both: accelerate.utils.imports|accelerate.utils{is_cuda_available} torch._C{_cuda_getDeviceCount}"
 " torch.accelerator{device_count is_available} torch.backends.cuda{is_built} "
 "torch.cuda{_is_compiled current_device device_count get_device_name is_available is_initialized} "
@@ -49,7 +49,7 @@ LISTENING: tuple[tuple[str, dict[str, Any], str], ...] = (
 ("device.integer_device", {'code': 'XLA106', 'name': 'integer-device', 'of_what_runs': True},
 "calls: torch{device}; methods: {to to_empty}; named: keyword{device}; nodes: {Assign}; "
 "file_checks: {handed}"),
-("device.device_test", {'code': 'XLA107', 'name': 'device-test', 'of_what_runs': True},
+("device.device_test", {'code': 'XLA107', 'name': 'device-test', 'of_what_runs': True, 'opens': True},
 "methods: {startswith}; named: Attribute{is_cuda on_gpu}; nodes: {Compare}; file_checks: {chosen}"),
 ("device.typed_tensor", {'code': 'XLA108', 'name': 'typed-tensor', 'of_what_runs': True},
 "both: torch.cuda{BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor "

@@ -112,7 +112,7 @@ from ...flow.edges import uses
 from ...patterns import Pattern
 from ...rule import Rule
 
-RULE = Rule("XLA102", "device-query", of_what_runs=True)
+RULE = Rule("XLA102", "device-query", of_what_runs=True, opens=True)
 
 _AVAILABLE = (
     "torch.cuda.is_available",

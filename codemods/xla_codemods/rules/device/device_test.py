@@ -171,7 +171,7 @@ from ...edits import Replace
 from ...finding import UNSAFE, WARNING, Finding
 from ...rule import MethodCall, Rule
 
-RULE = Rule("XLA107", "device-test", of_what_runs=True)
+RULE = Rule("XLA107", "device-test", of_what_runs=True, opens=True)
 
 _MESSAGE = "a test for CUDA is False on XLA: use `xla.is_accelerator`"
 _UNKNOWN = (
