@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _RUNTIME = "tests/runtime/"
 _PATCHES = "tests/runtime/patches/"
-_HALVES = (f"{_PATCHES}a-f", f"{_PATCHES}g-z")  # each takes about 17 s
+_HALVES = (f"{_PATCHES}a-h", f"{_PATCHES}i-z")  # each takes about 20 s
 TOGETHER = (_RUNTIME, "tests/codemods/rules/test_torch_xla.py")
 # A trace of XLA's profiler contains every program that the process has compiled so far.
 _FIRST = "tests/runtime/test_profiling.py"
@@ -25,7 +25,7 @@ _FIRST = "tests/runtime/test_profiling.py"
 def room(test: str) -> str:
     """What the test of this id goes with."""
     if test.startswith(_PATCHES):
-        return _HALVES[test.removeprefix(_PATCHES).removeprefix("test_") >= "g"]
+        return _HALVES[test.removeprefix(_PATCHES).removeprefix("test_") >= "i"]
     return _RUNTIME if test.startswith(TOGETHER) else test.partition("::")[0]
 
 
