@@ -189,6 +189,7 @@ def test_it_runs(shown: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert main(words) in (0, 1)
 
 
+@pytest.mark.e2e
 def test_get_started_shows_the_number_of_findings_of_its_script(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

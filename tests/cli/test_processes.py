@@ -113,6 +113,7 @@ def test_an_interrupt_ends_the_others_too(monkeypatch: pytest.MonkeyPatch) -> No
             os.waitpid(child, os.WNOHANG)
 
 
+@pytest.mark.e2e
 @pytest.mark.usefixtures("at_once")
 def test_the_output_does_not_depend_on_the_processes(run: Runner, here: Path) -> None:
     for k in range(60):

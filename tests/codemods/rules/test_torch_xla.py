@@ -162,6 +162,7 @@ def reads_of_an_optimizer(name: str) -> int:
     return reads_of(stepper(net, optimizer, device))
 
 
+@pytest.mark.e2e
 def test_fact_3_27_reads_of_optimizers() -> None:
     """In a process of its own: the runtime's patches, which other tests apply, save some."""
     reads = {"ASGD": 12, "Adafactor": 8, "Muon": 20, "AdamW": 0}

@@ -30,6 +30,7 @@ assert importlib.util.find_spec("triton") is not None
 """
 
 
+@pytest.mark.e2e
 def test_triton_is_found_only_where_it_is_needed(tmp_path: Path) -> None:
     (tmp_path / "triton.py").write_text("")
     script = tmp_path / "train.py"
@@ -53,6 +54,7 @@ print(importlib.util.find_spec("apex") is not None, library.HAS_APEX)
 """
 
 
+@pytest.mark.e2e
 def test_only_the_scripts_own_question_for_apex_is_answered(tmp_path: Path) -> None:
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     project.mkdir()
@@ -83,6 +85,7 @@ print(losses[0] == losses[1], model.config._attn_implementation)
 """
 
 
+@pytest.mark.e2e
 def test_models_of_transformers_attend_without_flash_attn(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     script = tmp_path / "train.py"
