@@ -244,6 +244,7 @@ def test_links_to_a_file(run: Runner, here: Path, tmp_path: Path) -> None:
     assert os.listdir(here) == ["link.py"]
 
 
+@pytest.mark.e2e
 def test_an_interrupt_leaves_every_file_whole(here: Path) -> None:
     """A run is interrupted at many moments: every file is then the old or the new one, and nothing lies about."""
     program = (

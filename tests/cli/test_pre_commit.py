@@ -66,6 +66,7 @@ def test_the_manifest_is_valid() -> None:
     subprocess.run([str(PROGRAM), "validate-manifest", MANIFEST], check=True)
 
 
+@pytest.mark.e2e
 @needs_pre_commit
 def test_the_check_blocks_what_adds_cuda_and_passes_what_does_not(repository: Path) -> None:
     install(repository, "xla-migrate-check")
@@ -87,6 +88,7 @@ def test_the_check_blocks_what_adds_cuda_and_passes_what_does_not(repository: Pa
     assert git("log", "--format=%s").stdout.split() == ["xla", "clean"]
 
 
+@pytest.mark.e2e
 @needs_pre_commit
 def test_the_fixing_hook_fixes(repository: Path) -> None:
     install(repository, "xla-migrate")
@@ -105,6 +107,7 @@ def test_the_fixing_hook_fixes(repository: Path) -> None:
     assert commit("migrated").returncode == 0
 
 
+@pytest.mark.e2e
 @needs_pre_commit
 def test_excluded_and_other_files_are_left_alone(repository: Path) -> None:
     install(repository, "xla-migrate-check")

@@ -25,6 +25,7 @@ def run(code: str, side: str = "target", **env: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.e2e
 def test_the_compiler_hears_them(tmp_path: Path) -> None:
     """XLA writes the options that it compiled with beside its dump."""
     code = f"""

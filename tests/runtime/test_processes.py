@@ -270,6 +270,7 @@ def test_eager_processes_know_their_device(monkeypatch: pytest.MonkeyPatch) -> N
     assert ranks == [(3, "n", "3")]
 
 
+@pytest.mark.e2e
 def test_fact_1_9_nothing_that_a_script_asks_before_launch_starts_the_runtime() -> None:
     script = """
 import sys

@@ -24,6 +24,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> object:
     return made
 
 
+@pytest.mark.e2e
 def test_a_replica_that_loads_what_all_save_waits_for_the_master(tmp_path: Path) -> None:
     script = f"""
 import time, torch
