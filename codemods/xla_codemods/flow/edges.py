@@ -345,10 +345,9 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
         yield parent
     yield from _reads_of_entry(file, node, parent)
     yield from _reads_of_targets(file, node)
-    match _around_tuples(file, node):
-        case ast.Return() if isinstance(parent, ast.Tuple):
-            for call in reach(_calls_around(file, node), lambda call: _calls_around(file, call)):
-                yield from _reads_of_targets(file, call)
+    if isinstance(parent, ast.Tuple):
+        for call in reach(_calls_around(file, node), lambda call: _calls_around(file, call)):
+            yield from _reads_of_targets(file, call)
     match parent:
         case ast.Return() | ast.Yield():
             function = file.index.scope(parent).function
@@ -387,18 +386,12 @@ def _near(file: File, node: ast.expr) -> Iterator[ast.expr]:
                     yield from (read for read, _ in file.index.attributes(name))
 
 
-def _around_tuples(file: File, node: ast.expr) -> ast.AST | None:
-    """Return what the tuple, or the tuple of tuples, that `node` is an element of is a part of."""
+def _calls_around(file: File, node: ast.expr) -> Iterator[ast.Call]:
+    """Yield the calls of the function that returns `node`, alone or in a tuple."""
     around = file.parent(node)
     while isinstance(around, ast.Tuple):
         around = file.parent(around)
-    return around
-
-
-def _calls_around(file: File, node: ast.expr) -> Iterator[ast.Call]:
-    """Yield the calls of the function that returns `node`, alone or in a tuple."""
-    given = _around_tuples(file, node)
-    function = file.index.scope(given).function if isinstance(given, ast.Return) else None
+    function = file.index.scope(around).function if isinstance(around, ast.Return) else None
     yield from every_call(file, function) if function is not None else ()
 
 

@@ -73,6 +73,7 @@ def flush(disk):
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ...analysis.devices.checks.on_xla import is_guarded
@@ -94,6 +95,8 @@ _MESSAGE = "the call does not wait for the XLA device: use `xla.synchronize`"
 _IN_EACH_STEP = "the wait in every step leaves the device idle while the host traces the next step, and no time is measured there: remove the call"
 _CLOCK = Pattern(r"(?:^|_)(?:time|timer|timeit|clock|elapsed|perf|tic|toc|event)(?:_|$)")
 
+_SYNCHRONISES = Pattern(r"(?<!a)sync", re.IGNORECASE)  # a function for other processes, too
+
 
 @RULE.call(*_NAMES)
 def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Finding]:
@@ -102,7 +105,7 @@ def synchronize(script: Script, call: ast.Call, scope: Scope) -> Iterator[Findin
         return
     statement = script.parent(call)
     home = script.function(call)
-    is_asked_for = home is not None and "sync" in home.name.lower()  # for other processes, too
+    is_asked_for = home is not None and _SYNCHRONISES.search(home.name) is not None
     if isinstance(statement, ast.Expr) and not is_asked_for and call in in_each_step(script):
         if not _reads_a_clock(script, call) and not script.cached(_copies_to_the_host):
             yield RULE.finding(script, call, _IN_EACH_STEP, remove(statement))

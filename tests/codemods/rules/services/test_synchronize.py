@@ -132,7 +132,12 @@ def main(model, batches, optimizer):
     assert ("xla.synchronize()" in migrated(source)) is stays
 
 
-def test_a_function_that_synchronises_for_its_callers_keeps_its_call() -> None:
+@pytest.mark.parametrize(
+    ("name", "stays"), [("sync_device", True), ("deviceSynchronize", True), ("async_step", False)]
+)
+def test_a_function_that_synchronises_for_its_callers_keeps_its_call(
+    name: str, stays: bool
+) -> None:
     source = """
         import torch
 
@@ -146,4 +151,5 @@ def test_a_function_that_synchronises_for_its_callers_keeps_its_call() -> None:
                 optimizer.step()
                 sync_device(False, device)
         """
-    assert "xla.synchronize(device)" in migrated(source)
+    done = migrated(source.replace("sync_device", name))
+    assert ("xla.synchronize(device)" in done) is stays
